@@ -1,0 +1,39 @@
+/*
+ * What this machine can do, found by reading /proc, /sys and PATH. Nothing is changed or tried out
+ * for good: a probe that needs a child (user namespaces) makes one that only reports and exits.
+ */
+#ifndef BERTH_BASE_HOST_H
+#define BERTH_BASE_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum host_cgroups { HOST_CGROUPS_NONE, HOST_CGROUPS_V1, HOST_CGROUPS_HYBRID, HOST_CGROUPS_V2 };
+
+struct host_facts {
+	char kernel[65];  /* release, such as "6.1.0-18-amd64" */
+	char machine[65]; /* "x86_64" */
+	bool is_root;
+	enum host_cgroups cgroups;
+	bool cgroup_memory, cgroup_cpu, cgroup_pids, cgroup_freezer; /* usable by us for limits */
+	bool user_namespaces; /* an unprivileged clone(CLONE_NEWUSER) works for us */
+	bool overlay;         /* listed in /proc/filesystems */
+	bool seccomp;
+	uint32_t subuid_count; /* ids that /etc/subuid gives this user; 0 for root */
+	uint32_t subgid_count;
+	bool newuidmap;        /* newuidmap and newgidmap are on PATH */
+	char runtime[4096];    /* path of crun, else runc, else "" */
+	char runtime_name[16]; /* "crun", "runc", the file's name, or "" */
+	uint64_t memory_bytes;
+	unsigned cpus;
+	uint64_t nofile_hard;
+	uint64_t inotify_instances; /* fs.inotify.max_user_instances */
+};
+
+/* `runtime` chooses one by path; NULL: look for crun, then runc. Missing facts stay zero. */
+void host_probe(struct host_facts *ret, const char *runtime);
+
+const char *host_cgroups_name(enum host_cgroups cgroups);
+
+#endif

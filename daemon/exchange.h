@@ -1,0 +1,87 @@
+/*
+ * One request and its answer, as a handler sees them. The connection owns the exchange: it lives
+ * from the complete head until the answer is complete, and its arena dies with it.
+ *
+ * A handler is called once, on the loop, after the checks (route, access, limits). It answers
+ * exactly once, now or later: with one of the exchange_reply calls, by exchange_respond() and the
+ * end of that stream, or by an upgrade. After answering it must not touch the exchange again.
+ *
+ * A client that goes away is told through `on_gone`, the body's end (-ECONNRESET) and the answer's
+ * abort; the handler must still answer (or end its stream), which then goes nowhere.
+ */
+#ifndef BERTH_DAEMON_EXCHANGE_H
+#define BERTH_DAEMON_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "daemon/stream.h"
+#include "proto/http.h"
+#include "proto/json.h"
+#include "proto/route.h"
+
+#define EXCHANGE_ARENA_MAX (16 * 1024 * 1024)
+
+struct exchange;
+struct server;
+
+typedef void handler_fn(struct exchange *x);
+
+enum route_body {
+	BODY_NONE,     /* a body is refused */
+	BODY_BUFFERED, /* read whole, up to body_max, before the handler is called */
+	BODY_STREAMED, /* the handler takes it from exchange_body() */
+};
+
+struct route {
+	enum http_method method; /* GET answers HEAD too */
+	const char *pattern;
+	handler_fn *handle;
+	enum route_body body;
+	size_t body_max; /* 0 for a streamed body: no limit */
+	bool is_open;    /* needs no token */
+};
+
+struct arena *exchange_arena(struct exchange *x);
+struct server *exchange_server(struct exchange *x);
+const struct http_head *exchange_head(struct exchange *x);
+const struct route_captures *exchange_captures(struct exchange *x);
+
+/* The body of a BODY_BUFFERED route. */
+struct str exchange_buffered(struct exchange *x);
+
+/*
+ * The body of a BODY_STREAMED route: the handler becomes its consumer. Bytes flow once this was
+ * called; a handler that answers without calling it refuses the body, which is drained.
+ */
+void exchange_body(struct exchange *x, const struct stream_consumer *consumer, void *arg);
+void exchange_body_pause(struct exchange *x);
+void exchange_body_resume(struct exchange *x);
+
+/* Called at most once, when the client is gone and the answer is still owed. */
+void exchange_on_gone(struct exchange *x, void (*gone)(void *arg), void *arg);
+
+/* Adds a header to the answer; before replying or responding. Value without line breaks. */
+void exchange_header(struct exchange *x, const char *name, const char *value);
+
+/* A whole answer. The body is copied. */
+void exchange_reply(struct exchange *x, int status, const char *type, struct str body);
+/* A whole answer without a body (204, 304). */
+void exchange_reply_empty(struct exchange *x, int status);
+/* Ends the writer and sends what it holds. */
+void exchange_reply_json(struct exchange *x, int status, struct json_writer *w);
+/* {"error": sentence, "code": code}, with the code's status. */
+void exchange_reply_err(struct exchange *x, const struct err *err);
+
+/*
+ * Begins an answer of unknown length. The handler is the stream's producer and pushes into it, then
+ * ends it; a status other than 0 cuts the connection, so that the client sees it was not complete.
+ */
+struct stream *exchange_respond(struct exchange *x, int status, const char *type,
+				const struct stream_producer *producer, void *arg);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * JSON in and out. Input is described by a table of fields and lands in a struct; unknown,
+ * duplicate, missing and mistyped fields are errors that name the field ("limits.memory must be a
+ * string"). Nesting is at most JSON_DEPTH_MAX, text is checked to be UTF-8, and everything that is
+ * kept comes from the caller's arena, whose limit bounds it.
+ *
+ * This is the only header behind which yajl stands.
+ */
+#ifndef BERTH_PROTO_JSON_H
+#define BERTH_PROTO_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+
+#define JSON_DEPTH_MAX 32
+#define JSON_ITEMS_MAX 65536 /* elements of one array or map */
+
+enum json_type {
+	JSON_BOOL,    /* bool */
+	JSON_INT,     /* int64_t */
+	JSON_UINT,    /* uint64_t */
+	JSON_NUMBER,  /* double, finite */
+	JSON_STRING,  /* struct str, terminated, without NUL bytes */
+	JSON_BYTES,   /* struct str, terminated, may hold NUL bytes (written as \u0000) */
+	JSON_STRINGS, /* struct json_strings: an array of JSON_STRING */
+	JSON_MAP,     /* struct json_map: an object whose values are JSON_STRING */
+	JSON_OBJECT,  /* a struct in place, described by `fields` */
+	JSON_IGNORED, /* any value; checked to be JSON and dropped */
+};
+
+struct json_strings {
+	struct str *items;
+	size_t len;
+};
+
+struct json_pair {
+	struct str key, value;
+};
+
+struct json_map {
+	struct json_pair *items; /* in the order given; no key twice */
+	size_t len;
+};
+
+/*
+ * `offset` is where the value goes; `given`, if not 0, is the offset of a bool that is set when the
+ * field was there. null counts as not given, unless the field is required.
+ */
+struct json_field {
+	const char *name;
+	enum json_type type;
+	size_t offset;
+	bool is_required;
+	size_t given;
+	const struct json_field *fields; /* of JSON_OBJECT; ends with a name of NULL */
+};
+
+/*
+ * Fills `ret`, which the caller has set to the defaults. The table ends with a name of NULL. On
+ * failure (ERR_INVALID_REQUEST, or ERR_PAYLOAD_TOO_LARGE when the arena's limit is met) the
+ * struct's contents are undefined.
+ */
+int json_parse(struct arena *arena, struct str text, const struct json_field *fields, void *ret,
+	       struct err *err);
+
+/* Is this valid UTF-8 (no surrogates, no overlong forms, nothing above U+10FFFF)? */
+bool utf8_is_valid(struct str s);
+
+/*
+ * The writer appends to a buffer. Errors stick: write everything, then ask json_writer_end(). A
+ * string that is not UTF-8 is an error of the caller's making (-EILSEQ): encode it first.
+ */
+struct json_writer {
+	void *gen;
+	int error;
+};
+
+int json_writer_init(struct json_writer *w, bool is_pretty);
+void json_writer_close(struct json_writer *w);
+
+void json_object(struct json_writer *w);
+void json_object_end(struct json_writer *w);
+void json_array(struct json_writer *w);
+void json_array_end(struct json_writer *w);
+void json_key(struct json_writer *w, const char *key);
+void json_key_str(struct json_writer *w, struct str key);
+void json_text(struct json_writer *w, const char *text);
+void json_str(struct json_writer *w, struct str s);
+void json_int(struct json_writer *w, int64_t value);
+void json_double(struct json_writer *w, double value);
+void json_bool(struct json_writer *w, bool value);
+void json_null(struct json_writer *w);
+
+/* Appends what was written to `out`. 0, or the first error. */
+int json_writer_end(struct json_writer *w, struct buf *out);
+
+#endif
