@@ -80,8 +80,24 @@ void exchange_reply_err(struct exchange *x, const struct err *err);
 /*
  * Begins an answer of unknown length. The handler is the stream's producer and pushes into it, then
  * ends it; a status other than 0 cuts the connection, so that the client sees it was not complete.
+ * NULL: the client is gone and the exchange is over; nothing more will be called.
  */
 struct stream *exchange_respond(struct exchange *x, int status, const char *type,
 				const struct stream_producer *producer, void *arg);
+
+/* Both directions of a connection that speaks another protocol from here on. */
+struct upgrade {
+	const char *protocol;                   /* the Upgrade header's value */
+	const struct stream_consumer *consumer; /* of what the client sends */
+	const struct stream_producer *producer; /* of what it gets */
+	void *arg;                              /* for both */
+};
+
+/*
+ * Answers 101 (with the headers added so far) and hands the connection over. The client's end of
+ * file is the input's end; ending the returned stream closes the connection, which is then the
+ * last that is heard of it. NULL as for exchange_respond().
+ */
+struct stream *exchange_upgrade(struct exchange *x, const struct upgrade *upgrade);
 
 #endif

@@ -44,6 +44,7 @@ struct server_limits {
 struct server_config {
 	uv_loop_t *loop;
 	const struct route *routes; /* ends with a pattern of NULL */
+	const char *nothing_here;   /* the sentence for a path that no route has */
 	struct server_limits limits;
 	/* Asked for each request on a listener that needs a token, unless its route is open. */
 	bool (*authorize)(void *arg, struct str token);

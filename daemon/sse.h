@@ -1,7 +1,10 @@
 /*
- * An answer that is a stream of server-sent events. A comment line goes out after 15 s of silence,
- * so that no proxy calls the connection idle. The embedding object owns the struct sse; after
- * sse_end() or the gone callback nothing is written any more.
+ * An answer that is a stream of server-sent events. A comment line goes out after a while of
+ * silence, so that no proxy calls the connection idle.
+ *
+ * Whoever embeds the struct sse is the producer: it is told to pause when the client does not keep
+ * up, and to abort when it is gone. In both cases, aborted or finished, it calls sse_end() once;
+ * then `closed` comes, and the struct may be freed.
  */
 #ifndef BERTH_DAEMON_SSE_H
 #define BERTH_DAEMON_SSE_H
@@ -15,21 +18,26 @@
 
 #define SSE_HEARTBEAT_MS 15000
 
-struct sse {
-	struct stream *stream;
-	uv_timer_t heartbeat;
+struct sse_config {
+	uv_loop_t *loop;
+	unsigned heartbeat_ms;
+	const struct stream_producer *producer;
 	void (*closed)(void *arg);
-	void *arg;
+	void *arg; /* for the producer and `closed` */
 };
 
-/*
- * Answers 200 with text/event-stream. `producer` is told to pause when the client does not keep up
- * and to abort when it is gone; `closed` is called once after sse_end(), when the struct may be
- * freed.
- */
-void sse_start(struct sse *sse, struct exchange *x, const struct stream_producer *producer,
-	       void (*closed)(void *arg), void *arg);
+struct sse {
+	struct sse_config config;
+	struct stream *stream; /* NULL once nobody listens */
+	uv_timer_t heartbeat;
+};
+
+/* Answers 200 with text/event-stream. -EPIPE if the client is already gone: then sse_end() too. */
+int sse_start(struct sse *sse, struct exchange *x, const struct sse_config *config);
+
+/* -EPIPE when nobody listens, -EMSGSIZE for an event over 1 MiB, -EINVAL for a bad name. */
 int sse_send(struct sse *sse, struct str event, struct str id, struct str data);
+
 void sse_end(struct sse *sse);
 
 #endif

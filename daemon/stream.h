@@ -6,7 +6,8 @@
  *
  * Whoever owns the struct stream sets both sides before the first byte moves. Backpressure is part
  * of the type: a consumer that is full calls stream_pause() and gets at most what its producer had
- * already read (STREAM_OVERRUN_MAX bytes) until it calls stream_resume().
+ * already read (STREAM_OVERRUN_MAX bytes) until it calls stream_resume(). pause may be called from
+ * within the producer's own stream_push(); resume and abort never are.
  *
  * A stream is over after stream_end() or stream_abort(), whichever comes first; each is delivered
  *at most once, and after it neither side is called again. Calls on a stream that is over do

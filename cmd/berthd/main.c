@@ -1,0 +1,305 @@
+/*
+ * berthd: the loop. This file wires the parts together, in the order in which they can fail, and
+ * decides the exit code: 0 after an orderly end, 1 when it could not start, 2 for bad flags.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include <uv.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cmd/berthd/options.h"
+#include "cmd/berthd/sockets.h"
+#include "daemon/berthd.h"
+#include "daemon/lock.h"
+#include "daemon/routes.h"
+#include "daemon/systemd.h"
+#include "daemon/token.h"
+
+#define SPARE_FDS 64 /* beside connections: the store, the loop, files under way */
+
+struct program {
+	struct berthd berthd;
+	uv_loop_t loop;
+	struct sockets sockets;
+	struct tokens *tokens;
+	int lock_fd;
+	uv_signal_t on_term, on_int, on_hup;
+	unsigned servers_open;
+	bool has_signals;
+	bool is_stopping;
+	int argc;
+	char **argv;
+};
+
+static const struct route no_routes[] = {{.pattern = NULL}};
+
+static bool authorize(void *arg, struct str token)
+{
+	struct berthd *b = arg;
+	struct program *p = container_of(b, struct program, berthd);
+
+	return p->tokens && tokens_match(p->tokens, token);
+}
+
+/* --- stopping and reloading --- */
+
+static void close_signals(struct program *p)
+{
+	uv_close((uv_handle_t *)&p->on_term, NULL);
+	uv_close((uv_handle_t *)&p->on_int, NULL);
+	uv_close((uv_handle_t *)&p->on_hup, NULL);
+}
+
+static void on_drained(void *arg)
+{
+	struct program *p = arg;
+
+	if (--p->servers_open == 0 && p->has_signals)
+		close_signals(p);
+}
+
+static void drain(struct program *p, unsigned grace_ms)
+{
+	if (p->berthd.api)
+		server_drain(p->berthd.api, grace_ms, on_drained, p);
+	if (p->berthd.preview)
+		server_drain(p->berthd.preview, grace_ms, on_drained, p);
+}
+
+/* The first signal lets requests finish; the second does not wait. */
+static void on_stop(uv_signal_t *handle, int number)
+{
+	struct program *p = handle->data;
+
+	if (p->is_stopping) {
+		log_info("stopping at once signal=%d", number);
+		drain(p, 0);
+		return;
+	}
+	p->is_stopping = true;
+	log_info("stopping signal=%d connections=%u", number, server_connections(p->berthd.api));
+	systemd_notify_stopping();
+	sockets_close(&p->sockets);
+	drain(p, p->berthd.config.drain_ms ? p->berthd.config.drain_ms : 1);
+}
+
+static int reload_tokens(struct program *p, struct err *err)
+{
+	struct tokens *fresh;
+	int r;
+
+	if (!p->berthd.config.token_file[0])
+		return 0;
+	r = tokens_load(&fresh, p->berthd.config.token_file, err);
+	if (r < 0)
+		return r;
+	tokens_free(p->tokens);
+	p->tokens = fresh;
+	return 0;
+}
+
+static void on_reload(uv_signal_t *handle, int number)
+{
+	struct program *p = handle->data;
+	unsigned stale = 0;
+	struct err err;
+	int r;
+
+	systemd_notify_reloading();
+	r = options_reload(p->argc, p->argv, &p->berthd.config, &stale, &err);
+	if (r == 0)
+		r = reload_tokens(p, &err);
+	if (r < 0)
+		log_error("reload failed, the old settings stay: %s", err.sentence);
+	for (unsigned i = 0; i < CONFIG_SETTING_COUNT; i++) {
+		if (r == 0 && stale & 1u << i)
+			log_warn("setting=%s has changed and waits for a restart",
+				 config_setting_name(i));
+	}
+	log_set_level(p->berthd.config.log_level);
+	if (r == 0)
+		log_info("settings and tokens read again");
+	systemd_notify_ready();
+}
+
+/* --- starting --- */
+
+/* Each connection is a file; take what the hard limit gives. */
+static unsigned raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return 1024;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	return getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > 1u << 20
+		       ? 1u << 20
+		       : (unsigned)limit.rlim_cur;
+}
+
+static int make_servers(struct program *p, struct err *err)
+{
+	struct berthd *b = &p->berthd;
+	unsigned files = raise_file_limit();
+	struct server_config config = {
+		.loop = &p->loop,
+		.routes = routes,
+		.nothing_here =
+			"there is nothing at this path; /v1/openapi.html lists what there is",
+		.limits = SERVER_LIMITS_DEFAULT,
+		.authorize = authorize,
+		.arg = b,
+	};
+
+	if (b->config.max_connections)
+		config.limits.connections = b->config.max_connections;
+	if (files > SPARE_FDS && config.limits.connections > files - SPARE_FDS)
+		config.limits.connections = files - SPARE_FDS;
+	b->limits = config.limits;
+	if (server_new(&b->api, &config) < 0)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	p->servers_open++;
+	config.routes = no_routes;
+	config.nothing_here = "no port of a sandbox is exposed under this host name";
+	if (server_new(&b->preview, &config) < 0)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	p->servers_open++;
+	return 0;
+}
+
+static int open_store(struct program *p, struct err *err)
+{
+	struct berthd *b = &p->berthd;
+	char path[PATH_MAX];
+	int r;
+
+	r = lock_take(&p->lock_fd, b->config.paths.state_dir, err);
+	if (r < 0)
+		return r;
+	if (snprintf(path, sizeof(path), "%s/berthd/state.db", b->config.paths.state_dir) >=
+	    (int)sizeof(path))
+		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
+			       "the state directory's path is too long");
+	return store_open(&b->store, &p->loop, path, b->config.store_sync, err);
+}
+
+static void watch_signal(struct program *p, uv_signal_t *handle, uv_signal_cb callback, int number)
+{
+	uv_signal_init(&p->loop, handle);
+	handle->data = p;
+	uv_signal_start(handle, callback, number);
+}
+
+static void note_start(struct berthd *b)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	b->started_at_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	b->started_ns = uv_hrtime();
+}
+
+static int start(struct program *p, struct err *err)
+{
+	struct berthd *b = &p->berthd;
+	int r;
+
+	signal(SIGPIPE, SIG_IGN);
+	log_set_level(b->config.log_level);
+	r = reload_tokens(p, err);
+	if (r < 0)
+		return r;
+	r = open_store(p, err);
+	if (r < 0)
+		return r;
+	host_probe(&b->host, b->config.runtime[0] ? b->config.runtime : NULL);
+	note_start(b);
+	r = make_servers(p, err);
+	if (r < 0)
+		return r;
+	r = sockets_open(&p->sockets, b, p->tokens != NULL, err);
+	if (r < 0)
+		return r;
+	watch_signal(p, &p->on_term, on_stop, SIGTERM);
+	watch_signal(p, &p->on_int, on_stop, SIGINT);
+	watch_signal(p, &p->on_hup, on_reload, SIGHUP);
+	p->has_signals = true;
+	return 0;
+}
+
+static void announce(const struct program *p)
+{
+	const struct berthd *b = &p->berthd;
+
+	printf("ready socket=%s", p->sockets.file.path[0] ? p->sockets.file.path : "passed");
+	if (b->listen_bound.host[0])
+		printf(" listen=%s:%u", b->listen_bound.host, b->listen_bound.port);
+	if (b->preview_bound.host[0])
+		printf(" preview=%s:%u", b->preview_bound.host, b->preview_bound.port);
+	printf("\n");
+	fflush(stdout);
+	systemd_notify_ready();
+}
+
+/* After a failed start there may be servers that nobody has drained. */
+static void finish(struct program *p)
+{
+	struct berthd *b = &p->berthd;
+
+	if (p->servers_open) {
+		drain(p, 0);
+		while (p->servers_open)
+			uv_run(&p->loop, UV_RUN_ONCE);
+	}
+	if (b->api)
+		server_free(b->api);
+	if (b->preview)
+		server_free(b->preview);
+	if (b->store)
+		store_close(b->store);
+	sockets_close(&p->sockets);
+	tokens_free(p->tokens);
+	uv_run(&p->loop, UV_RUN_DEFAULT);
+	uv_loop_close(&p->loop);
+	close_fdp(&p->lock_fd);
+}
+
+int main(int argc, char **argv)
+{
+	static struct program p;
+	enum options_action action;
+	struct err err;
+	int r;
+
+	r = options_parse(argc, argv, &p.berthd.config, &action, &err);
+	if (r < 0) {
+		fprintf(stderr, "berthd: %s\n", err.sentence);
+		return 2;
+	}
+	if (action != OPTIONS_RUN) {
+		action == OPTIONS_HELP ? options_print_help(stdout)
+				       : (void)puts("berthd " BERTH_VERSION);
+		return 0;
+	}
+	p.argc = argc;
+	p.argv = argv;
+	p.lock_fd = -1;
+	uv_loop_init(&p.loop);
+	r = start(&p, &err);
+	if (r < 0)
+		fprintf(stderr, "berthd: %s\n", err.sentence);
+	else
+		announce(&p);
+	if (r == 0)
+		uv_run(&p.loop, UV_RUN_DEFAULT);
+	finish(&p);
+	return r < 0 ? 1 : 0;
+}

@@ -1,0 +1,112 @@
+#include "cmd/berthd/sockets.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "daemon/directory.h"
+#include "daemon/systemd.h"
+
+#define RUN_DIR_MODE 0711 /* the socket has a mode of its own */
+
+struct passed {
+	bool has_unix, has_tcp, has_preview;
+};
+
+static int need_tokens(bool has_tokens, struct err *err)
+{
+	if (has_tokens)
+		return 0;
+	return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		       "the service manager passed a TCP socket, but there is no token file: add "
+		       "--token-file FILE");
+}
+
+static int take_passed(struct berthd *b, bool has_tokens, struct passed *ret, struct err *err)
+{
+	struct systemd_socket list[SYSTEMD_SOCKETS_MAX];
+	int count = systemd_sockets(list, err), r = count < 0 ? count : 0;
+
+	*ret = (struct passed){0};
+	for (int i = 0; i < count; i++) {
+		bool is_preview = !list[i].is_unix && strcmp(list[i].name, "preview") == 0;
+
+		if (r == 0 && !list[i].is_unix && !is_preview)
+			r = need_tokens(has_tokens, err);
+		if (r < 0) {
+			close(list[i].fd);
+			continue;
+		}
+		ret->has_unix |= list[i].is_unix;
+		ret->has_preview |= is_preview;
+		ret->has_tcp |= !list[i].is_unix && !is_preview;
+		r = server_listen(is_preview ? b->preview : b->api, list[i].fd,
+				  !list[i].is_unix && !is_preview, err);
+	}
+	return r;
+}
+
+static int open_unix(struct sockets *sockets, struct berthd *b, struct err *err)
+{
+	struct listen_access access = {config_socket_mode(&b->config), b->config.socket_gid};
+	const struct paths *paths = &b->config.paths;
+	char dir[PATH_MAX];
+	int fd, r;
+
+	r = directory_make(paths->run_dir, RUN_DIR_MODE, err);
+	if (r < 0)
+		return r;
+	if (snprintf(dir, sizeof(dir), "%s/berthd", paths->run_dir) >= (int)sizeof(dir))
+		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
+			       "the run directory's path is too long");
+	r = directory_make(dir, RUN_DIR_MODE, err);
+	if (r < 0)
+		return r;
+	r = listen_unix(&fd, &sockets->file, paths->socket, &access, err);
+	return r < 0 ? r : server_listen(b->api, fd, false, err);
+}
+
+static int open_tcp(struct server *server, const struct host_port *where, bool needs_token,
+		    struct host_port *bound, struct err *err)
+{
+	int fds[LISTEN_TCP_MAX];
+	int count = listen_tcp(fds, where, err), r = count < 0 ? count : 0;
+
+	for (int i = 0; i < count; i++) {
+		if (i == 0) {
+			*bound = *where;
+			bound->port = (uint16_t)listen_port(fds[0]);
+		}
+		if (r < 0)
+			close(fds[i]);
+		else
+			r = server_listen(server, fds[i], needs_token, err);
+	}
+	return r;
+}
+
+int sockets_open(struct sockets *ret, struct berthd *b, bool has_tokens, struct err *err)
+{
+	const struct config *config = &b->config;
+	struct passed passed;
+	int r;
+
+	*ret = (struct sockets){0};
+	r = take_passed(b, has_tokens, &passed, err);
+	if (r == 0 && !passed.has_unix)
+		r = open_unix(ret, b, err);
+	if (r == 0 && !passed.has_tcp && config->listen.host[0])
+		r = open_tcp(b->api, &config->listen, true, &b->listen_bound, err);
+	if (r == 0 && !passed.has_preview && config->preview.host[0])
+		r = open_tcp(b->preview, &config->preview, false, &b->preview_bound, err);
+	if (r < 0)
+		sockets_close(ret);
+	return r;
+}
+
+void sockets_close(struct sockets *sockets)
+{
+	if (sockets->file.path[0])
+		listen_unlink(&sockets->file);
+	sockets->file.path[0] = '\0';
+}

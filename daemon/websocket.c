@@ -1,0 +1,251 @@
+#include "daemon/websocket.h"
+
+#include <errno.h>
+
+#include <wslay/wslay.h>
+
+#include "base/arena.h"
+#include "proto/websocket.h"
+
+#define ABNORMAL 1006
+
+struct websocket {
+	struct exchange *exchange;
+	wslay_event_context_ptr wslay;
+	struct stream *output;
+	const struct websocket_ops *ops;
+	void *arg;
+	struct str input;  /* lent for one wslay_event_recv() */
+	uint16_t our_code; /* 0 until we close */
+	bool is_receiving; /* wslay is on the stack: it must not be freed */
+	bool is_paused_by_us;
+	bool is_full; /* the connection has enough to send */
+};
+
+/* --- between wslay and the streams --- */
+
+static ssize_t on_recv(wslay_event_context_ptr wslay, uint8_t *bytes, size_t len, int flags,
+		       void *arg)
+{
+	struct websocket *ws = arg;
+	size_t n = len < ws->input.len ? len : ws->input.len;
+
+	if (!n) {
+		wslay_event_set_error(wslay, WSLAY_ERR_WOULDBLOCK);
+		return -1;
+	}
+	memcpy(bytes, ws->input.at, n);
+	ws->input = (struct str){ws->input.at + n, ws->input.len - n};
+	return (ssize_t)n;
+}
+
+static ssize_t on_send(wslay_event_context_ptr wslay, const uint8_t *bytes, size_t len, int flags,
+		       void *arg)
+{
+	struct websocket *ws = arg;
+
+	if (ws->is_full) {
+		wslay_event_set_error(wslay, WSLAY_ERR_WOULDBLOCK);
+		return -1;
+	}
+	stream_push(ws->output, (const char *)bytes, len);
+	return (ssize_t)len;
+}
+
+static void on_message(wslay_event_context_ptr wslay, const struct wslay_event_on_msg_recv_arg *msg,
+		       void *arg)
+{
+	struct websocket *ws = arg;
+
+	if (wslay_is_ctrl_frame(msg->opcode) || ws->our_code)
+		return;
+	ws->ops->message(ws->arg, msg->opcode == WSLAY_TEXT_FRAME,
+			 (struct str){(const char *)msg->msg, msg->msg_length});
+}
+
+static void finish(struct websocket *ws, uint16_t code)
+{
+	struct stream *output = ws->output;
+
+	wslay_event_context_free(ws->wslay);
+	ws->wslay = NULL;
+	ws->ops->closed(ws->arg, code);
+	stream_end(output, 0); /* the exchange and the websocket may be gone after this */
+}
+
+static uint16_t final_code(struct websocket *ws)
+{
+	if (ws->our_code)
+		return ws->our_code;
+	if (wslay_event_get_close_received(ws->wslay))
+		return wslay_event_get_status_code_received(ws->wslay);
+	if (wslay_event_get_close_sent(ws->wslay))
+		return wslay_event_get_status_code_sent(ws->wslay);
+	return ABNORMAL;
+}
+
+/* Sends what is queued. True if that was the end: a close frame is out, or nothing is read. */
+static bool settle(struct websocket *ws)
+{
+	if (wslay_event_send(ws->wslay) == 0 && !wslay_event_get_close_sent(ws->wslay) &&
+	    !ws->our_code && wslay_event_get_read_enabled(ws->wslay))
+		return false;
+	finish(ws, final_code(ws));
+	return true;
+}
+
+/* A client that floods us with pings and reads no pong is no longer read from. */
+static void check_flow(struct websocket *ws)
+{
+	bool is_choked = wslay_event_get_queued_msg_length(ws->wslay) > WEBSOCKET_QUEUE_MAX / 4;
+
+	if (ws->is_paused_by_us || is_choked)
+		exchange_body_pause(ws->exchange);
+	else
+		exchange_body_resume(ws->exchange);
+}
+
+/* --- the connection's side --- */
+
+static void input_data(void *arg, const char *bytes, size_t len)
+{
+	struct websocket *ws = arg;
+	int r;
+
+	ws->input = (struct str){bytes, len};
+	ws->is_receiving = true;
+	r = wslay_event_recv(ws->wslay);
+	ws->is_receiving = false;
+	if (r < 0)
+		finish(ws, ABNORMAL);
+	else if (!settle(ws))
+		check_flow(ws);
+}
+
+static void input_end(void *arg, int status)
+{
+	finish(arg, ABNORMAL);
+}
+
+static void output_pause(void *arg)
+{
+	struct websocket *ws = arg;
+
+	ws->is_full = true;
+	ws->ops->pause(ws->arg);
+}
+
+static void output_resume(void *arg)
+{
+	struct websocket *ws = arg;
+
+	ws->is_full = false;
+	if (settle(ws))
+		return;
+	check_flow(ws);
+	if (!ws->is_full)
+		ws->ops->resume(ws->arg);
+}
+
+static void output_abort(void *arg)
+{
+	finish(arg, ABNORMAL);
+}
+
+static const struct stream_consumer consumer = {input_data, input_end};
+static const struct stream_producer producer = {output_pause, output_resume, output_abort};
+
+/* --- the handler's side --- */
+
+static int init_wslay(struct websocket *ws, size_t message_max)
+{
+	static const struct wslay_event_callbacks callbacks = {
+		.recv_callback = on_recv,
+		.send_callback = on_send,
+		.on_msg_recv_callback = on_message,
+	};
+
+	if (wslay_event_context_server_init(&ws->wslay, &callbacks, ws) != 0)
+		return -ENOMEM;
+	wslay_event_config_set_max_recv_msg_length(ws->wslay, message_max);
+	return 0;
+}
+
+struct websocket *websocket_accept(struct exchange *x, const struct websocket_ops *ops,
+				   size_t message_max, void *arg)
+{
+	struct websocket *ws = arena_zalloc(exchange_arena(x), sizeof(*ws));
+	char *key = arena_zalloc(exchange_arena(x), WEBSOCKET_ACCEPT_LEN + 1);
+	struct err err;
+	int r;
+
+	r = key ? websocket_accept_key(exchange_head(x), key, &err) : -ENOMEM;
+	if (r == 0)
+		r = ws ? init_wslay(ws, message_max) : -ENOMEM;
+	if (r == -ENOMEM)
+		err_set(&err, r, ERR_INTERNAL, "out of memory");
+	if (r < 0) {
+		if (err.code == ERR_UPGRADE_REQUIRED)
+			exchange_header(x, "Sec-WebSocket-Version", "13");
+		exchange_reply_err(x, &err);
+		return NULL;
+	}
+	ws->exchange = x;
+	ws->ops = ops;
+	ws->arg = arg;
+	exchange_header(x, "Sec-WebSocket-Accept", key);
+	ws->output = exchange_upgrade(x, &(struct upgrade){
+						 .protocol = "websocket",
+						 .consumer = &consumer,
+						 .producer = &producer,
+						 .arg = ws,
+					 });
+	if (!ws->output)
+		wslay_event_context_free(ws->wslay);
+	return ws->output ? ws : NULL;
+}
+
+int websocket_send(struct websocket *ws, bool is_text, struct str bytes)
+{
+	struct wslay_event_msg msg = {
+		.opcode = is_text ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME,
+		.msg = (const uint8_t *)bytes.at,
+		.msg_length = bytes.len,
+	};
+	size_t queued = wslay_event_get_queued_msg_length(ws->wslay);
+
+	if (ws->our_code || wslay_event_get_close_received(ws->wslay))
+		return -EPIPE;
+	if (queued && (queued > WEBSOCKET_QUEUE_MAX || bytes.len > WEBSOCKET_QUEUE_MAX - queued))
+		return -ENOBUFS;
+	switch (wslay_event_queue_msg(ws->wslay, &msg)) {
+	case 0:
+		return wslay_event_send(ws->wslay) == 0 ? 0 : -ENOMEM;
+	case WSLAY_ERR_NOMEM:
+		return -ENOMEM;
+	default:
+		return -EPIPE;
+	}
+}
+
+void websocket_pause(struct websocket *ws)
+{
+	ws->is_paused_by_us = true;
+	check_flow(ws);
+}
+
+void websocket_resume(struct websocket *ws)
+{
+	ws->is_paused_by_us = false;
+	check_flow(ws);
+}
+
+void websocket_close(struct websocket *ws, uint16_t code, struct str reason)
+{
+	if (ws->our_code)
+		return;
+	ws->our_code = code;
+	wslay_event_queue_close(ws->wslay, code, (const uint8_t *)reason.at, reason.len);
+	if (!ws->is_receiving)
+		settle(ws);
+}
