@@ -207,8 +207,6 @@ static void body_done(struct conn *c)
 	c->exchange->body_complete = true;
 	if (c->state == CONN_BODY)
 		serve(c);
-	else if (c->state == CONN_BUSY)
-		stream_end(&c->exchange->body, 0);
 }
 
 /* A body whose framing is wrong: nothing after it can be trusted. */
@@ -254,6 +252,10 @@ static bool step_body(struct conn *c, struct str *in)
 	struct exchange *x = c->exchange;
 	struct err err;
 
+	if (c->state == CONN_BUSY && x->body_wanted && x->body_complete && !x->body.is_over) {
+		stream_end(&x->body, 0);
+		return true;
+	}
 	if (x->body_complete || !in->len)
 		return false;
 	if (c->state == CONN_BUSY && (!x->body_wanted || x->body.is_paused))
@@ -383,6 +385,14 @@ void conn_proceed(struct conn *c)
 	set_reading(c, buf_len(&c->ahead) < CONN_AHEAD_MAX);
 }
 
+void conn_proceed_soon(struct conn *c)
+{
+	if (c->is_processing || c->state == CONN_CLOSED || c->proceed_wanted)
+		return;
+	c->proceed_wanted = true;
+	server_watch_now(c);
+}
+
 static void on_input(struct conn *c, struct str in)
 {
 	if (buf_len(&c->ahead)) {
@@ -456,6 +466,10 @@ void conn_expire(struct conn *c)
 
 	if (c->is_broken) {
 		conn_cut(c);
+	} else if (c->proceed_wanted) {
+		c->proceed_wanted = false;
+		server_watch(c);
+		conn_proceed(c);
 	} else if (c->state == CONN_HEAD || c->state == CONN_BODY) {
 		err_set(&err, -ETIMEDOUT, ERR_REQUEST_TIMEOUT,
 			"the request's %s did not arrive in time",

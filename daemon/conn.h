@@ -108,10 +108,11 @@ struct conn {
 	bool is_reading;
 	bool is_processing; /* conn_process() is on the stack: leave the rest to it */
 	bool is_flying;
-	bool close_wanted; /* after the answer at hand */
-	bool is_eof;       /* the client sends no more */
-	bool is_garbled;   /* the request's framing is lost: what still comes is dropped */
-	bool is_broken;    /* nothing can be sent any more: conn_expire() cuts it soon */
+	bool proceed_wanted; /* conn_proceed_soon() */
+	bool close_wanted;   /* after the answer at hand */
+	bool is_eof;         /* the client sends no more */
+	bool is_garbled;     /* the request's framing is lost: what still comes is dropped */
+	bool is_broken;      /* nothing can be sent any more: conn_expire() cuts it soon */
 	bool is_handle_closed;
 };
 
@@ -119,6 +120,8 @@ struct conn {
 void conn_accept(struct server *server, uv_stream_t *listener, bool needs_token);
 /* The state has changed from outside of conn_process(): go on with what there is to do. */
 void conn_proceed(struct conn *c);
+/* The same on the loop's next turn, for callers that must not be called back at once. */
+void conn_proceed_soon(struct conn *c);
 /* Ends the connection now; a handler that still owes an answer is told. */
 void conn_cut(struct conn *c);
 /* Its time is up. */

@@ -22,7 +22,7 @@ static void body_resume(void *arg)
 {
 	struct exchange *x = arg;
 
-	conn_proceed(x->conn);
+	conn_proceed_soon(x->conn);
 }
 
 static void body_abort(void *arg)
@@ -59,14 +59,12 @@ void exchange_free(struct exchange *x)
 	arena_close(&arena);
 }
 
-void exchange_gone(struct exchange *x, int status)
+static void tell_gone(struct exchange *x, int status)
 {
 	bool is_first = !x->is_gone;
 
 	x->is_gone = true;
-	if (x->is_answered)
-		return;
-	if (x->body_wanted && !x->body_complete)
+	if (!x->is_answered && x->body_wanted && !x->body_complete)
 		stream_end(&x->body, status);
 	if (x->is_answered)
 		return;
@@ -77,6 +75,17 @@ void exchange_gone(struct exchange *x, int status)
 	} else if (is_first && x->on_gone) {
 		x->on_gone(x->on_gone_arg);
 	}
+}
+
+void exchange_gone(struct exchange *x, int status)
+{
+	struct conn *c = x->conn;
+	bool was_processing = c->is_processing;
+
+	/* Whoever is told may answer: the exchange must outlive that. */
+	c->is_processing = true;
+	tell_gone(x, status);
+	c->is_processing = was_processing;
 }
 
 void exchange_continue(struct exchange *x)
@@ -119,7 +128,7 @@ struct str exchange_buffered(struct exchange *x)
 
 void exchange_body(struct exchange *x, const struct stream_consumer *consumer, void *arg)
 {
-	assert(x->route->body == BODY_STREAMED && !x->body_wanted);
+	assert(x->route->body == BODY_STREAMED && !x->body_wanted && !x->is_begun);
 	x->body.consumer = consumer;
 	x->body.consumer_arg = arg;
 	x->body_wanted = true;
@@ -169,7 +178,7 @@ static void decide_close(struct exchange *x)
 
 	c->close_wanted = c->close_wanted || !x->head->keep_alive || x->is_upgraded ||
 			  x->framing == ANSWER_UNTIL_CLOSE || server_is_draining(c->server) ||
-			  (!x->body_complete && !can_drain(x));
+			  (x->framing == ANSWER_SIZED && !x->body_complete && !can_drain(x));
 }
 
 struct head_writer {
@@ -255,6 +264,8 @@ static void answered(struct exchange *x)
 	x->is_answered = true;
 	x->body.is_over = true;
 	x->answer.is_over = true;
+	if (!x->body_complete && !can_drain(x))
+		x->conn->close_wanted = true;
 	conn_proceed(x->conn);
 }
 

@@ -55,8 +55,9 @@ const struct route_captures *exchange_captures(struct exchange *x);
 struct str exchange_buffered(struct exchange *x);
 
 /*
- * The body of a BODY_STREAMED route: the handler becomes its consumer. Bytes flow once this was
- * called; a handler that answers without calling it refuses the body, which is drained.
+ * The body of a BODY_STREAMED route: the handler becomes its consumer. To be called before the
+ * answer begins (a client may wait for 100 Continue); bytes flow when the handler has returned. A
+ * handler that answers without calling it refuses the body.
  */
 void exchange_body(struct exchange *x, const struct stream_consumer *consumer, void *arg);
 void exchange_body_pause(struct exchange *x);

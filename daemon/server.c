@@ -178,7 +178,7 @@ void server_watch(struct conn *c)
 
 	if (c->state == CONN_CLOSED)
 		list_remove(&c->timeout);
-	else if (c->is_broken)
+	else if (c->is_broken || c->proceed_wanted)
 		return; /* stays where server_watch_now() put it */
 	else if (queue == QUEUE_COUNT)
 		list_remove(&c->timeout);

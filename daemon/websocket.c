@@ -105,6 +105,19 @@ static void check_flow(struct websocket *ws)
 		exchange_body_resume(ws->exchange);
 }
 
+/*
+ * wslay gives up on a malformed frame without saying so to the client; it sends whole frames, so
+ * one of ours may follow.
+ */
+static void fail(struct websocket *ws)
+{
+	static const char protocol_error[] = "\x88\x02\x03\xea"; /* close, two bytes, 1002 */
+
+	if (!ws->is_full)
+		stream_push(ws->output, protocol_error, sizeof(protocol_error) - 1);
+	finish(ws, WSLAY_CODE_PROTOCOL_ERROR);
+}
+
 /* --- the connection's side --- */
 
 static void input_data(void *arg, const char *bytes, size_t len)
@@ -117,7 +130,7 @@ static void input_data(void *arg, const char *bytes, size_t len)
 	r = wslay_event_recv(ws->wslay);
 	ws->is_receiving = false;
 	if (r < 0)
-		finish(ws, ABNORMAL);
+		fail(ws);
 	else if (!settle(ws))
 		check_flow(ws);
 }
