@@ -17,9 +17,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "proto/utf8.h"
 
 #define JSON_DEPTH_MAX 32
-#define JSON_ITEMS_MAX 65536 /* elements of one array or map */
+#define JSON_ITEMS_MAX 65536              /* elements of one array or map */
+#define JSON_TEXT_MAX  (64 * 1024 * 1024) /* of what a writer writes */
 
 enum json_type {
 	JSON_BOOL,    /* bool */
@@ -69,16 +71,22 @@ struct json_field {
 int json_parse(struct arena *arena, struct str text, const struct json_field *fields, void *ret,
 	       struct err *err);
 
-/* Is this valid UTF-8 (no surrogates, no overlong forms, nothing above U+10FFFF)? */
-bool utf8_is_valid(struct str s);
-
 /*
- * The writer appends to a buffer. Errors stick: write everything, then ask json_writer_end(). A
- * string that is not UTF-8 is an error of the caller's making (-EILSEQ): encode it first.
+ * The writer keeps its text until json_writer_end(). Errors stick: write everything, then ask. A
+ * string that is not UTF-8 is an error of the caller's making (-EILSEQ): encode it first. A number
+ * that is not finite is -EDOM, a call out of place -EINVAL, too much text -EMSGSIZE. The generator
+ * lives inside the struct, which must stay where it is from init to close.
  */
 struct json_writer {
 	void *gen;
 	int error;
+	unsigned depth;
+	uint32_t objects; /* a bit per level, the newest is the lowest: is it an object? */
+	bool has_key;     /* and no value for it yet */
+	bool is_begun;
+	struct buf text;
+	size_t memory_used;
+	void *memory[96]; /* of the generator */
 };
 
 int json_writer_init(struct json_writer *w, bool is_pretty);
@@ -97,7 +105,7 @@ void json_double(struct json_writer *w, double value);
 void json_bool(struct json_writer *w, bool value);
 void json_null(struct json_writer *w);
 
-/* Appends what was written to `out`. 0, or the first error. */
+/* Appends what was written to `out` and leaves the writer without text. 0, or the first error. */
 int json_writer_end(struct json_writer *w, struct buf *out);
 
 #endif

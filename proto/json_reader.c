@@ -1,0 +1,542 @@
+#include "proto/json_reader.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+#define PATH_MAX_BYTES 240
+#define NAME_MAX_BYTES 64  /* of a name that a client made up */
+#define NUMBER_MAX     128 /* characters of one number */
+#define FEW_KEYS       8   /* up to here, comparing each with each is cheaper than sorting */
+
+/* clang-format off */
+static const char *const type_words[] = {
+	[JSON_BOOL]    = "true or false",
+	[JSON_INT]     = "an integer",
+	[JSON_UINT]    = "an integer",
+	[JSON_NUMBER]  = "a number",
+	[JSON_STRING]  = "a string",
+	[JSON_BYTES]   = "a string",
+	[JSON_STRINGS] = "an array of strings",
+	[JSON_MAP]     = "an object whose values are strings",
+	[JSON_OBJECT]  = "an object",
+	[JSON_IGNORED] = "a value",
+};
+/* clang-format on */
+
+struct path {
+	char text[PATH_MAX_BYTES];
+	size_t len;
+};
+
+static void path_add(struct path *p, const char *bytes, size_t len)
+{
+	if (len > sizeof(p->text) - 1 - p->len)
+		len = sizeof(p->text) - 1 - p->len;
+	memcpy(p->text + p->len, bytes, len);
+	p->len += len;
+	p->text[p->len] = '\0';
+}
+
+/* A name from outside goes into a sentence that a terminal may show: plain ASCII, and cut. */
+static void path_add_foreign(struct path *p, struct str name)
+{
+	char out[NAME_MAX_BYTES + 8];
+	size_t n = 0;
+
+	for (size_t i = 0; i < name.len; i++) {
+		unsigned char c = (unsigned char)name.at[i];
+
+		if (n > NAME_MAX_BYTES - 4) {
+			n += (size_t)sprintf(out + n, "...");
+			break;
+		}
+		if (c >= ' ' && c < 0x7f && c != '"' && c != '\\')
+			out[n++] = (char)c;
+		else
+			n += (size_t)sprintf(out + n, "\\x%02x", c);
+	}
+	path_add(p, out, n);
+}
+
+/* Of the value under way on the first `depth` levels. */
+static void path_of(const struct json_reader *r, size_t depth, struct path *ret)
+{
+	ret->len = 0;
+	ret->text[0] = '\0';
+	for (size_t i = 0; i < depth; i++) {
+		const struct json_level *l = &r->levels[i];
+		size_t kept_end = i + 1 < r->depth ? r->levels[i + 1].kept_start : r->kept_len;
+		char number[24];
+
+		if (l->kind == JSON_LEVEL_STRINGS || l->kind == JSON_LEVEL_IGNORED_ARRAY) {
+			path_add(ret, number, (size_t)sprintf(number, "[%u]", l->count - 1));
+			continue;
+		}
+		if (i > 0)
+			path_add(ret, ".", 1);
+		if (l->kind == JSON_LEVEL_OBJECT)
+			path_add(ret, l->field->name, strlen(l->field->name));
+		else
+			path_add_foreign(ret, r->kept[kept_end - 1]);
+	}
+}
+
+/* The path of a key in the newest level. */
+static void path_of_key(const struct json_reader *r, struct str key, struct path *ret)
+{
+	path_of(r, r->depth - 1, ret);
+	if (ret->len)
+		path_add(ret, ".", 1);
+	path_add_foreign(ret, key);
+}
+
+/* "<path> <what><word>" about the value under way. */
+static int refuse_value(struct json_reader *r, const char *what, const char *word)
+{
+	struct path path;
+
+	path_of(r, r->depth, &path);
+	r->error = err_set(r->err, -EINVAL, ERR_INVALID_REQUEST, "%s %s%s", path.text, what, word);
+	return 0;
+}
+
+static int refuse_twice(struct json_reader *r, struct str key)
+{
+	struct path path;
+
+	path_of_key(r, key, &path);
+	r->error = err_set(r->err, -EINVAL, ERR_INVALID_REQUEST, "field \"%s\" is given twice",
+			   path.text);
+	return 0;
+}
+
+static int refuse_too_large(struct json_reader *r)
+{
+	r->error = err_set(r->err, -EMSGSIZE, ERR_PAYLOAD_TOO_LARGE,
+			   "the body needs more memory than one request may take");
+	return 0;
+}
+
+static int refuse_too_many(struct json_reader *r)
+{
+	struct path path;
+
+	path_of(r, r->depth - 1, &path);
+	r->error = err_set(r->err, -EINVAL, ERR_INVALID_REQUEST, "%s has more than %d elements",
+			   path.text, JSON_ITEMS_MAX);
+	return 0;
+}
+
+static struct json_level *top(struct json_reader *r)
+{
+	return &r->levels[r->depth - 1];
+}
+
+/* What the level on top takes next; of an ignored one: anything. */
+static enum json_type wanted_type(struct json_reader *r)
+{
+	switch (top(r)->kind) {
+	case JSON_LEVEL_OBJECT:
+		return top(r)->field->type;
+	case JSON_LEVEL_STRINGS:
+	case JSON_LEVEL_MAP:
+		return JSON_STRING;
+	default:
+		return JSON_IGNORED;
+	}
+}
+
+static int refuse_type(struct json_reader *r)
+{
+	return refuse_value(r, "must be ", type_words[wanted_type(r)]);
+}
+
+/* Before every value but null: counts the array's element, notes that the field was given. */
+static enum json_type take_value(struct json_reader *r)
+{
+	struct json_level *l = top(r);
+
+	if (l->kind == JSON_LEVEL_OBJECT) {
+		if (l->field->given)
+			*(bool *)(l->base + l->field->given) = true;
+		return l->field->type;
+	}
+	if (l->kind == JSON_LEVEL_STRINGS || l->kind == JSON_LEVEL_IGNORED_ARRAY)
+		l->count++;
+	return wanted_type(r);
+}
+
+static struct json_level *push(struct json_reader *r, enum json_level_kind kind)
+{
+	struct json_level *l;
+
+	assert(r->depth < JSON_DEPTH_MAX);
+	l = &r->levels[r->depth++];
+	l->kind = kind;
+	l->count = 0;
+	l->kept_start = r->kept_len;
+	return l;
+}
+
+static void push_object(struct json_reader *r, const struct json_field *fields, char *base)
+{
+	struct json_level *l = push(r, JSON_LEVEL_OBJECT);
+
+	l->fields = l->field = fields;
+	l->base = base;
+	l->seen = 0;
+}
+
+static void *target(struct json_reader *r)
+{
+	return top(r)->base + top(r)->field->offset;
+}
+
+/* A terminated copy. */
+static bool copy_string(struct json_reader *r, struct str s, struct str *ret)
+{
+	if (!r->room) {
+		r->room = arena_alloc(r->arena, r->text_len);
+		if (!r->room)
+			return refuse_too_large(r);
+		r->room_end = r->room + r->text_len;
+	}
+	/* In the text it had two quotes, and escapes only ever get shorter. */
+	assert(s.len < (size_t)(r->room_end - r->room));
+	if (s.len)
+		memcpy(r->room, s.at, s.len);
+	r->room[s.len] = '\0';
+	*ret = (struct str){r->room, s.len};
+	r->room += s.len + 1;
+	return true;
+}
+
+static bool keep(struct json_reader *r, struct str s)
+{
+	if (r->kept_len == r->kept_size) {
+		struct str *larger = arena_alloc(r->arena, 2 * r->kept_size * sizeof(*larger));
+
+		if (!larger)
+			return refuse_too_large(r);
+		memcpy(larger, r->kept, r->kept_len * sizeof(*larger));
+		r->kept = larger;
+		r->kept_size *= 2;
+	}
+	return copy_string(r, s, &r->kept[r->kept_len++]);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct str *x = a, *y = b;
+
+	if (x->len != y->len)
+		return x->len < y->len ? -1 : 1;
+	return memcmp(x->at, y->at, x->len);
+}
+
+/*
+ * Sorting, unlike hashing, has no bad keys to be found by a client. `stride` is how many struct str
+ * one entry has, the key being its first. May change the order of entries.
+ */
+static const struct str *find_twice(struct str *keys, size_t count, size_t stride)
+{
+	if (count <= FEW_KEYS) {
+		for (size_t i = 1; i < count; i++) {
+			for (size_t j = 0; j < i; j++) {
+				if (str_eq(keys[i * stride], keys[j * stride]))
+					return &keys[i * stride];
+			}
+		}
+		return NULL;
+	}
+	qsort(keys, count, stride * sizeof(*keys), compare_keys);
+	for (size_t i = 1; i < count; i++) {
+		if (str_eq(keys[i * stride], keys[(i - 1) * stride]))
+			return &keys[i * stride];
+	}
+	return NULL;
+}
+
+void json_reader_init(struct json_reader *r)
+{
+	r->error = 0;
+	r->room = r->room_end = NULL;
+	r->kept = r->few;
+	r->kept_len = 0;
+	r->kept_size = array_len(r->few);
+	r->depth = 0;
+}
+
+int json_reader_null(void *reader)
+{
+	struct json_reader *r = reader;
+
+	if (top(r)->kind == JSON_LEVEL_OBJECT && !top(r)->field->is_required)
+		return 1;
+	return take_value(r) == JSON_IGNORED ? 1 : refuse_type(r);
+}
+
+int json_reader_bool(void *reader, int value)
+{
+	struct json_reader *r = reader;
+	enum json_type type = take_value(r);
+
+	if (type == JSON_BOOL)
+		*(bool *)target(r) = value;
+	else if (type != JSON_IGNORED)
+		return refuse_type(r);
+	return 1;
+}
+
+/* -EINVAL if it is no plain integer, -ERANGE if it needs more than 64 bits. */
+static int parse_digits(struct str s, uint64_t *ret)
+{
+	uint64_t value = 0;
+
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.at[i] < '0' || s.at[i] > '9')
+			return -EINVAL;
+		if (__builtin_mul_overflow(value, 10, &value) ||
+		    __builtin_add_overflow(value, (uint64_t)(s.at[i] - '0'), &value))
+			return -ERANGE;
+	}
+	*ret = value;
+	return 0;
+}
+
+static int read_integer(struct json_reader *r, enum json_type type, struct str s)
+{
+	bool is_negative = s.at[0] == '-';
+	struct str digits = {s.at + is_negative, s.len - is_negative};
+	uint64_t value = 0;
+	int error = parse_digits(digits, &value);
+
+	/* Only a float has a -0: whoever sends one means something else than an integer. */
+	if (error == -EINVAL || (!error && is_negative && value == 0))
+		return refuse_type(r);
+	if (type == JSON_UINT && is_negative)
+		return refuse_value(r, "must not be negative", "");
+	if (type == JSON_INT && !error && value > (uint64_t)INT64_MAX + is_negative)
+		error = -ERANGE;
+	if (error)
+		return refuse_value(r, "is out of range", "");
+	if (type == JSON_UINT)
+		*(uint64_t *)target(r) = value;
+	else
+		*(int64_t *)target(r) = (int64_t)(is_negative ? 0 - value : value);
+	return 1;
+}
+
+int json_reader_number(void *reader, const char *at, size_t len)
+{
+	struct json_reader *r = reader;
+	enum json_type type = take_value(r);
+	char text[NUMBER_MAX + 1];
+	double value;
+
+	if (type == JSON_IGNORED)
+		return 1;
+	if (type != JSON_INT && type != JSON_UINT && type != JSON_NUMBER)
+		return refuse_type(r);
+	if (len > NUMBER_MAX)
+		return refuse_value(r, "has too many digits", "");
+	if (type != JSON_NUMBER)
+		return read_integer(r, type, (struct str){at, len});
+	memcpy(text, at, len);
+	text[len] = '\0';
+	value = strtod(text, NULL);
+	if (!isfinite(value))
+		return refuse_value(r, "is out of range", "");
+	*(double *)target(r) = value;
+	return 1;
+}
+
+int json_reader_string(void *reader, const unsigned char *at, size_t len)
+{
+	struct json_reader *r = reader;
+	enum json_type type = take_value(r);
+	struct str s = {(const char *)at, len};
+
+	if (type == JSON_IGNORED)
+		return 1;
+	if (type != JSON_STRING && type != JSON_BYTES)
+		return refuse_type(r);
+	if (type == JSON_STRING && len && memchr(at, '\0', len))
+		return refuse_value(r, "must not hold a NUL character", "");
+	if (top(r)->kind == JSON_LEVEL_OBJECT)
+		return copy_string(r, s, target(r));
+	if (top(r)->count > JSON_ITEMS_MAX)
+		return refuse_too_many(r);
+	return keep(r, s);
+}
+
+int json_reader_object(void *reader)
+{
+	struct json_reader *r = reader;
+	enum json_type type;
+
+	if (r->depth == 0) {
+		push_object(r, r->fields, r->ret);
+		return 1;
+	}
+	type = take_value(r);
+	if (type == JSON_OBJECT) {
+		push_object(r, top(r)->field->fields, target(r));
+	} else if (type == JSON_MAP) {
+		char *map = target(r);
+
+		push(r, JSON_LEVEL_MAP)->base = map;
+	} else if (type == JSON_IGNORED) {
+		push(r, JSON_LEVEL_IGNORED_OBJECT);
+	} else {
+		return refuse_type(r);
+	}
+	return 1;
+}
+
+static bool is_named(const struct json_field *field, struct str key)
+{
+	return strncmp(field->name, key.at, key.len) == 0 && field->name[key.len] == '\0';
+}
+
+static int read_field_name(struct json_reader *r, struct str key)
+{
+	struct json_level *l = top(r);
+	size_t i = 0;
+	struct path path;
+
+	/* A NUL in the key would end strncmp early: no field has one. */
+	if (!memchr(key.at, '\0', key.len)) {
+		while (l->fields[i].name && !is_named(&l->fields[i], key))
+			i++;
+		assert(i < JSON_FIELDS_MAX);
+		if (l->fields[i].name) {
+			if (l->seen & (uint64_t)1 << i)
+				return refuse_twice(r, key);
+			l->seen |= (uint64_t)1 << i;
+			l->field = &l->fields[i];
+			return 1;
+		}
+	}
+	path_of_key(r, key, &path);
+	r->error = err_set(r->err, -EINVAL, ERR_INVALID_REQUEST, "unknown field \"%s\"", path.text);
+	return 0;
+}
+
+int json_reader_key(void *reader, const unsigned char *at, size_t len)
+{
+	struct json_reader *r = reader;
+	struct json_level *l = top(r);
+	struct str key = {len ? (const char *)at : "", len};
+
+	if (l->kind == JSON_LEVEL_OBJECT)
+		return read_field_name(r, key);
+	if (++l->count > JSON_ITEMS_MAX)
+		return refuse_too_many(r);
+	if (!keep(r, key))
+		return 0;
+	if (l->kind == JSON_LEVEL_MAP && memchr(key.at, '\0', len))
+		return refuse_value(r, "must not hold a NUL character in its name", "");
+	return 1;
+}
+
+static int end_fields(struct json_reader *r)
+{
+	const struct json_level *l = top(r);
+
+	for (size_t i = 0; l->fields[i].name; i++) {
+		struct path path;
+
+		if (!l->fields[i].is_required || l->seen & (uint64_t)1 << i)
+			continue;
+		path_of_key(r, str_of(l->fields[i].name), &path);
+		r->error = err_set(r->err, -EINVAL, ERR_INVALID_REQUEST, "field \"%s\" is missing",
+				   path.text);
+		return 0;
+	}
+	return 1;
+}
+
+static int end_map(struct json_reader *r)
+{
+	struct json_level *l = top(r);
+	struct json_map *map = (struct json_map *)l->base;
+	struct str *kept = r->kept + l->kept_start;
+
+	*map = (struct json_map){.len = l->count};
+	if (!l->count)
+		return 1;
+	map->items = arena_alloc(r->arena, l->count * sizeof(*map->items));
+	if (!map->items)
+		return refuse_too_large(r);
+	for (size_t i = 0; i < l->count; i++)
+		map->items[i] = (struct json_pair){kept[2 * i], kept[2 * i + 1]};
+	return 1;
+}
+
+int json_reader_object_end(void *reader)
+{
+	struct json_reader *r = reader;
+	struct json_level *l = top(r);
+	bool is_map = l->kind == JSON_LEVEL_MAP;
+
+	if (l->kind == JSON_LEVEL_OBJECT) {
+		if (!end_fields(r))
+			return 0;
+	} else {
+		const struct str *twice;
+
+		if (is_map && !end_map(r))
+			return 0;
+		twice = find_twice(r->kept + l->kept_start, l->count, is_map ? 2 : 1);
+		if (twice)
+			return refuse_twice(r, *twice);
+	}
+	r->kept_len = l->kept_start;
+	r->depth--;
+	return 1;
+}
+
+int json_reader_array(void *reader)
+{
+	struct json_reader *r = reader;
+	enum json_type type = take_value(r);
+
+	if (type == JSON_STRINGS) {
+		char *strings = target(r);
+
+		push(r, JSON_LEVEL_STRINGS)->base = strings;
+	} else if (type == JSON_IGNORED) {
+		push(r, JSON_LEVEL_IGNORED_ARRAY);
+	} else {
+		return refuse_type(r);
+	}
+	return 1;
+}
+
+int json_reader_array_end(void *reader)
+{
+	struct json_reader *r = reader;
+	struct json_level *l = top(r);
+
+	if (l->kind == JSON_LEVEL_STRINGS) {
+		struct json_strings *strings = (struct json_strings *)l->base;
+
+		*strings = (struct json_strings){.len = l->count};
+		if (l->count) {
+			strings->items = arena_alloc(r->arena, l->count * sizeof(struct str));
+			if (!strings->items)
+				return refuse_too_large(r);
+			memcpy(strings->items, r->kept + l->kept_start,
+			       l->count * sizeof(struct str));
+		}
+	}
+	r->kept_len = l->kept_start;
+	r->depth--;
+	return 1;
+}

@@ -1,0 +1,77 @@
+/*
+ * From JSON's events to a struct, by a table of fields. The functions have the shape of an event
+ * parser's callbacks: 0 stops the parse, and then `error` and the caller's struct err say why. The
+ * parser must send well-formed events of one object that json_scan() has passed: nesting and the
+ * sum of all strings are bounded by it.
+ *
+ *	{                         levels: OBJECT
+ *	  "limits": {             levels: OBJECT, OBJECT
+ *	    "pids": 5 },
+ *	  "env": {                levels: OBJECT, MAP       kept: key, value, key, value ...
+ *	    "A": "b" },
+ *	  "argv": [               levels: OBJECT, STRINGS   kept: value, value ...
+ *	    "true" ],
+ *	  "mounts": [             levels: OBJECT, IGNORED_ARRAY
+ *	    { "a": 1 } ] }        levels: ..., IGNORED_OBJECT   kept: key, key ...
+ *
+ * `kept` is one stack for all levels; a level takes its part off when it ends.
+ */
+#ifndef BERTH_PROTO_JSON_READER_H
+#define BERTH_PROTO_JSON_READER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/json.h"
+
+#define JSON_FIELDS_MAX 64 /* of one table: one bit each in `seen` */
+#define JSON_KEPT_FEW   32
+
+enum json_level_kind {
+	JSON_LEVEL_OBJECT,
+	JSON_LEVEL_STRINGS,
+	JSON_LEVEL_MAP,
+	JSON_LEVEL_IGNORED_OBJECT,
+	JSON_LEVEL_IGNORED_ARRAY,
+};
+
+struct json_level {
+	enum json_level_kind kind;
+	uint32_t count;                  /* of elements or keys so far */
+	size_t kept_start;               /* where its part of `kept` begins */
+	char *base;                      /* the struct; of STRINGS and MAP: the value to fill */
+	const struct json_field *fields; /* of OBJECT, as what follows */
+	const struct json_field *field;  /* whose value comes next */
+	uint64_t seen;
+};
+
+struct json_reader {
+	/* Set by the caller before json_reader_init(). */
+	struct arena *arena;
+	size_t text_len;
+	const struct json_field *fields;
+	void *ret;
+	struct err *err;
+
+	int error;
+	char *room, *room_end; /* for all strings: no text holds more than its own length */
+	struct str *kept;
+	size_t kept_len, kept_size;
+	size_t depth;
+	struct json_level levels[JSON_DEPTH_MAX];
+	struct str few[JSON_KEPT_FEW]; /* what `kept` is until it has to grow */
+};
+
+void json_reader_init(struct json_reader *r);
+
+int json_reader_null(void *reader);
+int json_reader_bool(void *reader, int value);
+int json_reader_number(void *reader, const char *at, size_t len);
+int json_reader_string(void *reader, const unsigned char *at, size_t len);
+int json_reader_object(void *reader);
+int json_reader_key(void *reader, const unsigned char *at, size_t len);
+int json_reader_object_end(void *reader);
+int json_reader_array(void *reader);
+int json_reader_array_end(void *reader);
+
+#endif
