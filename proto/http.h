@@ -52,8 +52,8 @@ struct http_head {
 	struct str host;  /* the one Host header; empty for HTTP/1.0 without it */
 	int minor;        /* 1 or 0 */
 	bool keep_alive;
-	bool expects_continue;
-	bool has_upgrade; /* Connection: upgrade and an Upgrade header */
+	bool expects_continue; /* and there is a body to wait for */
+	bool has_upgrade;      /* Connection: upgrade and an Upgrade header */
 	enum http_framing framing;
 	uint64_t content_length; /* of HTTP_SIZED */
 	struct http_header *headers;
@@ -63,13 +63,11 @@ struct http_head {
 enum http_result { HTTP_MORE, HTTP_DONE, HTTP_BAD };
 
 struct http_parser {
-	llhttp_t llhttp;
+	llhttp_t llhttp;     /* of a chunked body */
 	struct buf kept;     /* of a head that came in pieces */
-	uint64_t body_left;  /* of a sized body */
+	uint64_t body_left;  /* of a sized body or the chunk under way */
 	uint32_t line_bytes; /* of the chunk line or the trailers under way */
 	uint8_t framing_state;
-	bool is_in_trailer;
-	bool is_message_done;
 };
 
 void http_parser_init(struct http_parser *p);
@@ -77,9 +75,9 @@ void http_parser_close(struct http_parser *p);
 
 /*
  * Takes bytes from the front of `in`. HTTP_DONE: `ret` is the whole head with its empty line; it
- * points into `in`'s bytes or into the parser and holds until the next feed. One empty line in
- * front of a request is skipped. HTTP_BAD: ERR_HEAD_TOO_LARGE, or ERR_INVALID_REQUEST for bytes
- * that can no longer become a request (told at once, not only when the head is complete).
+ * points into `in`'s bytes or into the parser and holds until it was parsed or the next feed. One
+ * empty line in front of a request is skipped. HTTP_BAD: ERR_HEAD_TOO_LARGE, or ERR_INVALID_REQUEST
+ * for bytes that can no longer become a request (told at once, not only when the head is complete).
  */
 enum http_result http_head_feed(struct http_parser *p, struct str *in, struct str *ret,
 				struct err *err);
