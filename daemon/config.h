@@ -1,0 +1,86 @@
+/*
+ * All settings of berthd, in one plain struct that may be copied. They come from a JSON file and
+ * from flags; flags are set last. The order of calls:
+ *
+ *	config_init, config_read (if there is a file), config_set (each flag), config_finish
+ */
+#ifndef BERTH_DAEMON_CONFIG_H
+#define BERTH_DAEMON_CONFIG_H
+
+#include <limits.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/paths.h"
+#include "base/str.h"
+#include "daemon/store.h"
+#include "proto/units.h"
+
+#define CONFIG_FILE_SIZE_MAX   (64 * 1024)
+#define CONFIG_CONNECTIONS_MAX 1000000
+#define CONFIG_DRAIN_MS_MAX    (24 * 3600 * 1000)
+
+enum config_setting {
+	CONFIG_SOCKET,
+	CONFIG_SOCKET_GROUP,
+	CONFIG_STATE_DIR,
+	CONFIG_RUN_DIR,
+	CONFIG_RUNTIME,
+	CONFIG_LISTEN,
+	CONFIG_TOKEN_FILE,
+	CONFIG_PREVIEW,
+	CONFIG_STORE_SYNC,
+	CONFIG_LOG_LEVEL,
+	CONFIG_DRAIN,
+	CONFIG_MAX_CONNECTIONS,
+	CONFIG_SETTING_COUNT,
+};
+
+/* Strings that were not given are "" and so is the host of an address that was not given. */
+struct config {
+	char file[PATH_MAX]; /* absolute; what SIGHUP reads again */
+	struct paths paths;  /* state_dir, run_dir, socket: absolute */
+	char socket_group[64];
+	gid_t socket_gid; /* of socket_group; (gid_t)-1 without one */
+	char runtime[PATH_MAX];
+	char token_file[PATH_MAX];
+	struct host_port listen, preview;
+	enum store_sync store_sync;
+	enum log_level log_level;
+	unsigned drain_ms;        /* "drain" */
+	unsigned max_connections; /* 0: as the server thinks best */
+};
+
+void config_init(struct config *config);
+
+/* The setting's name in the file, such as "state_dir". */
+const char *config_setting_name(enum config_setting setting);
+
+/* Reads the file over what is there. The sentence names the file and the field. */
+int config_read(struct config *config, const char *path, struct err *err);
+
+/*
+ * One setting from its text. A relative path counts from `base_dir`, NULL being the current
+ * directory. The sentence says what is wrong with the value, not whose value it is.
+ */
+int config_set(struct config *config, enum config_setting setting, struct str value,
+	       const char *base_dir, struct err *err);
+
+/* Fills in the default paths and checks what only all settings together can tell. */
+int config_finish(struct config *config, struct err *err);
+
+/* The mode of the API socket: 0660 with a group, else 0600. */
+static inline mode_t config_socket_mode(const struct config *config)
+{
+	return config->socket_group[0] ? 0660 : 0600;
+}
+
+/*
+ * For SIGHUP: brings the running settings up to `next`, as far as they can change while berthd
+ * runs. Returns the others, a bit (1u << setting) for each one that waits for a restart.
+ */
+unsigned config_apply(struct config *running, const struct config *next);
+
+#endif
