@@ -19,7 +19,7 @@ struct paths {
 	char socket[PATH_MAX];
 };
 
-/* Fails when neither the environment nor the user database leads to a directory. */
+/* Fails when the environment leads to no directory (no HOME), or to one that is too long. */
 int paths_default(struct paths *ret, struct err *err);
 
 /* Fills in what is "" so that it fits to what is given: <state>/run of the given state, ... */
