@@ -39,7 +39,10 @@ enum store_sync { STORE_SYNC_NORMAL, STORE_SYNC_FULL };
 int store_open(struct store **ret, uv_loop_t *loop, const char *path, enum store_sync sync,
 	       struct err *err);
 
-/* Waits for what was submitted (their `done` are called), then closes and frees. */
+/*
+ * Waits for what was submitted (their `done` are called), then closes and frees; the loop must turn
+ * once more, as after any uv_close().
+ */
 void store_close(struct store *store);
 
 /* 0, or -EBUSY when the queue is full: then `done` is not called. */

@@ -1,0 +1,139 @@
+#include "daemon/store_schema.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <sqlite3.h>
+
+#include "base/cleanup.h"
+#include "daemon/store_error.h"
+
+static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
+
+static void finalize_p(sqlite3_stmt **statement)
+{
+	sqlite3_finalize(*statement);
+}
+
+#define cleanup_statement cleanup(finalize_p)
+
+static int make_instance(struct sqlite3 *db, struct err *err)
+{
+	cleanup_statement sqlite3_stmt *insert = NULL;
+	unsigned char bytes[STORE_INSTANCE_LEN];
+	char name[STORE_INSTANCE_LEN + 1] = {0};
+
+	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+		return err_set(err, -EIO, ERR_INTERNAL, "the kernel gives no random bytes");
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		name[i] = base32[bytes[i] & 31];
+	if (sqlite3_prepare_v2(db,
+			       "INSERT INTO meta VALUES ('instance', ?1), "
+			       "('created_at', strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))",
+			       -1, &insert, NULL) != SQLITE_OK ||
+	    sqlite3_bind_text(insert, 1, name, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_step(insert) != SQLITE_DONE)
+		return store_error(err, db, "naming the installation");
+	return 0;
+}
+
+static const struct migration {
+	const char *sql;
+	int (*fill)(struct sqlite3 *db, struct err *err); /* what SQL cannot say; may be NULL */
+} migrations[] = {
+	{
+		"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
+		make_instance,
+	},
+};
+
+static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)
+{
+	cleanup_statement sqlite3_stmt *query = NULL;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &query, NULL) != SQLITE_OK ||
+	    sqlite3_step(query) != SQLITE_ROW)
+		return store_error(err, db, "reading the schema");
+	*ret = sqlite3_column_int64(query, 0);
+	return 0;
+}
+
+int store_schema_check(struct sqlite3 *db, struct err *err)
+{
+	int64_t version = 0, objects = 0;
+	int r;
+
+	r = read_number(db, "SELECT count(*) FROM sqlite_schema", &objects, err);
+	if (r == 0)
+		r = read_number(db, "PRAGMA user_version", &version, err);
+	if (r < 0)
+		return r;
+	if (version > (int64_t)array_len(migrations))
+		return err_set(err, -EPROTO, ERR_CONFLICT,
+			       "it was written by a newer Berth (schema %lld, this one knows %zu): "
+			       "install that version again",
+			       (long long)version, array_len(migrations));
+	if (version < 0 || (version == 0 && objects > 0))
+		return err_set(err, -EPROTO, ERR_CONFLICT,
+			       "it is an SQLite database, but not one of Berth's");
+	return 0;
+}
+
+static int migrate_one(struct sqlite3 *db, const struct migration *m, size_t version,
+		       struct err *err)
+{
+	char set_version[64];
+
+	if (sqlite3_exec(db, m->sql, NULL, NULL, NULL) != SQLITE_OK)
+		return store_error(err, db, "changing the schema");
+	if (m->fill) {
+		int r = m->fill(db, err);
+
+		if (r < 0)
+			return r;
+	}
+	snprintf(set_version, sizeof(set_version), "PRAGMA user_version = %zu", version);
+	if (sqlite3_exec(db, set_version, NULL, NULL, NULL) != SQLITE_OK ||
+	    sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+		return store_error(err, db, "changing the schema");
+	return 0;
+}
+
+int store_schema_migrate(struct sqlite3 *db, struct err *err)
+{
+	int64_t version = 0;
+	int r;
+
+	r = read_number(db, "PRAGMA user_version", &version, err);
+	for (size_t i = (size_t)version; r == 0 && i < array_len(migrations); i++) {
+		if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+			return store_error(err, db, "changing the schema");
+		r = migrate_one(db, &migrations[i], i + 1, err);
+		if (!sqlite3_get_autocommit(db))
+			sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+		if (r < 0)
+			return err_wrap(err, r, "to version %zu", i + 1);
+	}
+	return r;
+}
+
+int store_schema_read_instance(struct sqlite3 *db, char ret[STORE_INSTANCE_LEN + 1],
+			       struct err *err)
+{
+	cleanup_statement sqlite3_stmt *query = NULL;
+	const char *name = NULL;
+
+	if (sqlite3_prepare_v2(db, "SELECT value FROM meta WHERE key = 'instance'", -1, &query,
+			       NULL) != SQLITE_OK)
+		return store_error(err, db, "reading the installation's name");
+	if (sqlite3_step(query) == SQLITE_ROW)
+		name = (const char *)sqlite3_column_text(query, 0);
+	if (!name || strlen(name) != STORE_INSTANCE_LEN || strspn(name, base32) != strlen(name))
+		return err_set(err, -EIO, ERR_INTERNAL,
+			       "it is damaged: the installation's name is missing");
+	memcpy(ret, name, STORE_INSTANCE_LEN + 1);
+	return 0;
+}
