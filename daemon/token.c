@@ -1,17 +1,15 @@
 #include "daemon/token.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <nettle/memops.h>
 #include <nettle/sha2.h>
 
 #include "base/cleanup.h"
+#include "daemon/file.h"
 #include "proto/token_file.h"
 
 struct digest {
@@ -48,47 +46,6 @@ static struct digest digest_of(struct str token)
 	return digest;
 }
 
-static int check_file(const struct stat *st, const char *path, struct err *err)
-{
-	if (!S_ISREG(st->st_mode))
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "it is not a regular file");
-	if (st->st_mode & S_IRWXO)
-		return err_set(err, -EPERM, ERR_INVALID_REQUEST,
-			       "everybody on this machine can get at it; run: chmod 600 %s", path);
-	if (st->st_size > TOKEN_FILE_SIZE_MAX)
-		return err_set(err, -EFBIG, ERR_INVALID_REQUEST, "it is larger than %d bytes",
-			       TOKEN_FILE_SIZE_MAX);
-	return 0;
-}
-
-static int read_all(int fd, struct secret *ret, size_t *ret_len, struct err *err)
-{
-	size_t len = 0;
-
-	/* One more than is allowed, so that a file which grew meanwhile is noticed. */
-	ret->size = TOKEN_FILE_SIZE_MAX + 1;
-	ret->bytes = malloc(ret->size);
-	if (!ret->bytes)
-		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
-	while (len < ret->size) {
-		ssize_t n = read(fd, ret->bytes + len, ret->size - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_set(err, -errno, ERR_INVALID_REQUEST, "it cannot be read: %s",
-				       strerror(errno));
-		if (n == 0)
-			break;
-		len += (size_t)n;
-	}
-	if (len > TOKEN_FILE_SIZE_MAX)
-		return err_set(err, -EFBIG, ERR_INVALID_REQUEST, "it is larger than %d bytes",
-			       TOKEN_FILE_SIZE_MAX);
-	*ret_len = len;
-	return 0;
-}
-
 static int parse(struct tokens *tokens, struct str text, struct err *err)
 {
 	struct str token;
@@ -109,22 +66,25 @@ static int parse(struct tokens *tokens, struct str text, struct err *err)
 
 static int load(struct tokens *tokens, const char *path, struct err *err)
 {
-	/* A fifo must not keep us waiting for its writer. */
-	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	cleanup(secret_close) struct secret secret = {0};
+	cleanup(secret_close) struct secret secret = {.size = TOKEN_FILE_SIZE_MAX + 1};
+	cleanup_fd int fd = -1;
 	struct stat st;
 	size_t len = 0;
 	int r;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_set(err, -errno, ERR_INVALID_REQUEST, "it cannot be read: %s",
-			       strerror(errno));
-	r = check_file(&st, path, err);
-	if (r == 0)
-		r = read_all(fd, &secret, &len, err);
-	if (r == 0)
-		r = parse(tokens, (struct str){secret.bytes, len}, err);
-	return r;
+	r = file_open(path, &fd, &st, err);
+	if (r < 0)
+		return r;
+	if (st.st_mode & S_IRWXO)
+		return err_set(err, -EPERM, ERR_INVALID_REQUEST,
+			       "everybody on this machine can get at it; run: chmod 600 %s", path);
+	secret.bytes = malloc(secret.size);
+	if (!secret.bytes)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	r = file_read(fd, secret.bytes, secret.size, &len, err);
+	if (r < 0)
+		return r;
+	return parse(tokens, (struct str){secret.bytes, len}, err);
 }
 
 int tokens_load(struct tokens **ret, const char *path, struct err *err)

@@ -42,7 +42,7 @@ static void test_notify(bool is_abstract, const char *name)
 	struct timespec now;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/notify-%ld", scratch_dir, (long)getpid());
+	snprintf(path, sizeof(path), "%.80s/notify-%ld", scratch_dir, (long)getpid());
 	if (is_abstract)
 		path[0] = '@';
 	fd = unix_socket(SOCK_DGRAM, path, is_abstract);

@@ -1,0 +1,151 @@
+#include "cmd/berthd/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+/* Flags that are not a setting come after the settings. */
+enum { OPTION_CONFIG = CONFIG_SETTING_COUNT, OPTION_HELP, OPTION_VERSION, OPTION_COUNT };
+
+#define OPTION_VAL 256 /* what getopt_long() returns for the first row; above any character */
+
+struct option_row {
+	const char *name;
+	int id;
+	const char *value; /* what the help calls it; NULL for a flag without one */
+	const char *help;
+};
+
+/* clang-format off */
+static const struct option_row rows[] = {
+	{"socket",       CONFIG_SOCKET,       "PATH",      "Unix socket of the API; <run-dir>/berthd/api.sock without it."},
+	{"socket-group", CONFIG_SOCKET_GROUP, "GROUP",     "Let the members of this group use the socket, not just its owner."},
+	{"state-dir",    CONFIG_STATE_DIR,    "DIR",       "Where everything is kept that outlives a restart."},
+	{"run-dir",      CONFIG_RUN_DIR,      "DIR",       "Where sockets live; it may be empty after a reboot."},
+	{"config",       OPTION_CONFIG,       "FILE",      "Read settings from this JSON file; flags go over it."},
+	{"runtime",      CONFIG_RUNTIME,      "PATH",      "The OCI runtime; crun or runc from the PATH without it."},
+	{"listen",       CONFIG_LISTEN,       "HOST:PORT", "Serve the API on TCP too; needs --token-file."},
+	{"token-file",   CONFIG_TOKEN_FILE,   "FILE",      "The tokens that TCP clients must show, one per line."},
+	{"preview",      CONFIG_PREVIEW,      "HOST:PORT", "Serve the previews of sandboxes' ports here."},
+	{"log-level",    CONFIG_LOG_LEVEL,    "LEVEL",     "How much to log: error, warn, info or debug."},
+	{"help",         OPTION_HELP,         NULL,        "Show this text."},
+	{"version",      OPTION_VERSION,      NULL,        "Show the version."},
+};
+/* clang-format on */
+
+struct flags {
+	const char *values[OPTION_COUNT]; /* point into argv */
+	enum options_action action;
+};
+
+void options_print_help(FILE *out)
+{
+	fprintf(out, "berthd serves the Berth API in the foreground.\n\n"
+		     "usage: berthd [FLAGS]\n\n");
+	for (size_t i = 0; i < array_len(rows); i++) {
+		char flag[64];
+
+		snprintf(flag, sizeof(flag), "--%s%s%s", rows[i].name, rows[i].value ? " " : "",
+			 rows[i].value ? rows[i].value : "");
+		fprintf(out, "  %-22s  %s\n", flag, rows[i].help);
+	}
+	fprintf(out, "\nSIGTERM lets requests finish and ends it; SIGHUP reads settings and tokens "
+		     "again.\n");
+}
+
+static int refuse(int answer, char **argv, struct err *err)
+{
+	if (answer == ':')
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "the flag \"--%s\" needs a value; see berthd --help",
+			       rows[optopt - OPTION_VAL].name);
+	if (optopt >= OPTION_VAL)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "the flag \"--%s\" takes no value; see berthd --help",
+			       rows[optopt - OPTION_VAL].name);
+	if (optopt)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "there is no flag \"-%c\"; see berthd --help", optopt);
+	return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		       "there is no flag \"%s\"; see berthd --help", argv[optind - 1]);
+}
+
+/* Only records what is there; the last of a repeated flag counts. */
+static int collect(int argc, char **argv, struct flags *ret, struct err *err)
+{
+	struct option options[array_len(rows) + 1] = {0};
+	int answer;
+
+	for (size_t i = 0; i < array_len(rows); i++)
+		options[i] = (struct option){
+			.name = rows[i].name,
+			.has_arg = rows[i].value ? required_argument : no_argument,
+			.val = OPTION_VAL + (int)i,
+		};
+	*ret = (struct flags){.action = OPTIONS_RUN};
+	optind = 0; /* glibc's way to begin anew */
+	opterr = 0;
+	while ((answer = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		int id;
+
+		if (answer == '?' || answer == ':')
+			return refuse(answer, argv, err);
+		id = rows[answer - OPTION_VAL].id;
+		if (id == OPTION_HELP || id == OPTION_VERSION) {
+			ret->action = id == OPTION_HELP ? OPTIONS_HELP : OPTIONS_VERSION;
+			return 0;
+		}
+		ret->values[id] = optarg;
+	}
+	if (optind < argc)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "berthd takes only flags, not \"%s\"; see berthd --help",
+			       argv[optind]);
+	return 0;
+}
+
+static int apply(const struct flags *flags, struct config *ret, struct err *err)
+{
+	int r = 0;
+
+	config_init(ret);
+	if (flags->values[OPTION_CONFIG])
+		r = config_read(ret, flags->values[OPTION_CONFIG], err);
+	for (size_t i = 0; i < array_len(rows) && r == 0; i++) {
+		const char *value = flags->values[rows[i].id];
+
+		if (!value || rows[i].id >= CONFIG_SETTING_COUNT)
+			continue;
+		r = config_set(ret, (enum config_setting)rows[i].id, str_of(value), NULL, err);
+		if (r < 0)
+			err_wrap(err, r, "--%s", rows[i].name);
+	}
+	return r < 0 ? r : config_finish(ret, err);
+}
+
+int options_parse(int argc, char **argv, struct config *ret, enum options_action *action,
+		  struct err *err)
+{
+	struct flags flags;
+	int r = collect(argc, argv, &flags, err);
+
+	if (r < 0)
+		return r;
+	*action = flags.action;
+	return flags.action == OPTIONS_RUN ? apply(&flags, ret, err) : 0;
+}
+
+int options_reload(int argc, char **argv, struct config *running, unsigned *ret_stale,
+		   struct err *err)
+{
+	enum options_action action;
+	struct config next;
+	int r = options_parse(argc, argv, &next, &action, err);
+
+	if (r < 0)
+		return r;
+	*ret_stale = config_apply(running, &next);
+	return 0;
+}

@@ -1,0 +1,322 @@
+#include "daemon/config.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "daemon/file.h"
+#include "proto/json.h"
+
+#define DRAIN_MS_DEFAULT 10000
+
+enum kind { KIND_PATH, KIND_GROUP, KIND_ADDRESS, KIND_SYNC, KIND_LEVEL, KIND_DRAIN, KIND_COUNT };
+
+struct setting {
+	const char *name;
+	enum kind kind;
+	bool is_live; /* can change while berthd runs */
+	size_t offset, size;
+};
+
+#define AT(member) offsetof(struct config, member), sizeof(((struct config *)NULL)->member)
+
+/* clang-format off */
+static const struct setting settings[CONFIG_SETTING_COUNT] = {
+	[CONFIG_SOCKET]          = {"socket",          KIND_PATH,    false, AT(paths.socket)},
+	[CONFIG_SOCKET_GROUP]    = {"socket_group",    KIND_GROUP,   false, AT(socket_group)},
+	[CONFIG_STATE_DIR]       = {"state_dir",       KIND_PATH,    false, AT(paths.state_dir)},
+	[CONFIG_RUN_DIR]         = {"run_dir",         KIND_PATH,    false, AT(paths.run_dir)},
+	[CONFIG_RUNTIME]         = {"runtime",         KIND_PATH,    false, AT(runtime)},
+	[CONFIG_LISTEN]          = {"listen",          KIND_ADDRESS, false, AT(listen)},
+	[CONFIG_TOKEN_FILE]      = {"token_file",      KIND_PATH,    true,  AT(token_file)},
+	[CONFIG_PREVIEW]         = {"preview",         KIND_ADDRESS, false, AT(preview)},
+	[CONFIG_STORE_SYNC]      = {"store_sync",      KIND_SYNC,    false, AT(store_sync)},
+	[CONFIG_LOG_LEVEL]       = {"log_level",       KIND_LEVEL,   true,  AT(log_level)},
+	[CONFIG_DRAIN]           = {"drain",           KIND_DRAIN,   true,  AT(drain_ms)},
+	[CONFIG_MAX_CONNECTIONS] = {"max_connections", KIND_COUNT,   false, AT(max_connections)},
+};
+/* clang-format on */
+
+void config_init(struct config *config)
+{
+	memset(config, 0, sizeof(*config));
+	config->socket_gid = (gid_t)-1;
+	config->log_level = LOG_INFO_LEVEL;
+	config->store_sync = STORE_SYNC_NORMAL;
+	config->drain_ms = DRAIN_MS_DEFAULT;
+}
+
+const char *config_setting_name(enum config_setting setting)
+{
+	return settings[setting].name;
+}
+
+static int set_path(char ret[PATH_MAX], struct str value, const char *base_dir, struct err *err)
+{
+	cleanup_free char *current = NULL;
+	int n;
+
+	while (value.len > 1 && value.at[value.len - 1] == '/')
+		value.len--;
+	if (value.at[0] != '/' && !base_dir) {
+		base_dir = current = getcwd(NULL, 0);
+		if (!current)
+			return err_set(err, -errno, ERR_INVALID_REQUEST,
+				       "a relative path needs a current directory: %s",
+				       strerror(errno));
+	}
+	memset(ret, 0, PATH_MAX);
+	if (value.at[0] == '/')
+		n = snprintf(ret, PATH_MAX, "%.*s", STR_ARGS(value));
+	else
+		n = snprintf(ret, PATH_MAX, "%s/%.*s", base_dir, STR_ARGS(value));
+	if (n >= PATH_MAX)
+		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
+			       "the path is longer than %d bytes", PATH_MAX - 1);
+	return 0;
+}
+
+static int set_group(struct config *config, struct str value, struct err *err)
+{
+	char name[sizeof(config->socket_group)] = {0};
+	const struct group *group = NULL;
+
+	if (value.len < sizeof(name)) {
+		memcpy(name, value.at, value.len);
+		group = getgrnam(name);
+	}
+	if (!group)
+		return err_set(err, -ENOENT, ERR_INVALID_REQUEST,
+			       "this machine has no group of that name");
+	memcpy(config->socket_group, name, sizeof(name));
+	config->socket_gid = group->gr_gid;
+	return 0;
+}
+
+static int set_address(struct host_port *ret, struct str value, struct err *err)
+{
+	struct host_port address = {0};
+	int r = host_port_parse(value, &address);
+
+	if (r == -ERANGE)
+		return err_set(err, r, ERR_INVALID_REQUEST, "a port is at most 65535");
+	if (r < 0)
+		return err_set(err, r, ERR_INVALID_REQUEST,
+			       "must be HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080");
+	*ret = address;
+	return 0;
+}
+
+static int set_sync(enum store_sync *ret, struct str value, struct err *err)
+{
+	bool is_full = str_eq(value, STR("full"));
+
+	if (!is_full && !str_eq(value, STR("normal")))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "must be \"normal\" or \"full\"");
+	*ret = is_full ? STORE_SYNC_FULL : STORE_SYNC_NORMAL;
+	return 0;
+}
+
+static int set_drain(unsigned *ret_ms, struct str value, struct err *err)
+{
+	uint64_t ms;
+	int r = duration_parse(value, &ms);
+
+	if (r == -EINVAL)
+		return err_set(err, r, ERR_INVALID_REQUEST,
+			       "must be a duration, such as \"500ms\", \"10s\" or \"2m\"");
+	if (r < 0 || ms > CONFIG_DRAIN_MS_MAX)
+		return err_set(err, -ERANGE, ERR_INVALID_REQUEST, "is at most a day");
+	*ret_ms = (unsigned)ms;
+	return 0;
+}
+
+static int set_count(unsigned *ret, struct str value, struct err *err)
+{
+	uint64_t count;
+
+	if (size_parse(value, &count) < 0 || count < 1 || count > CONFIG_CONNECTIONS_MAX)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "must be a number between 1 and %d", CONFIG_CONNECTIONS_MAX);
+	*ret = (unsigned)count;
+	return 0;
+}
+
+int config_set(struct config *config, enum config_setting setting, struct str value,
+	       const char *base_dir, struct err *err)
+{
+	void *at = (char *)config + settings[setting].offset;
+
+	if (value.len == 0)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "must not be empty");
+	switch (settings[setting].kind) {
+	case KIND_PATH:
+		return set_path(at, value, base_dir, err);
+	case KIND_GROUP:
+		return set_group(config, value, err);
+	case KIND_ADDRESS:
+		return set_address(at, value, err);
+	case KIND_SYNC:
+		return set_sync(at, value, err);
+	case KIND_LEVEL:
+		if (log_level_parse(value, at) == 0)
+			return 0;
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "must be \"error\", \"warn\", \"info\" or \"debug\"");
+	case KIND_DRAIN:
+		return set_drain(at, value, err);
+	case KIND_COUNT:
+		break;
+	}
+	return set_count(at, value, err);
+}
+
+/* What the file says, before it is made sense of. */
+struct file_values {
+	struct str text[CONFIG_SETTING_COUNT];
+	uint64_t count;
+	bool given[CONFIG_SETTING_COUNT];
+};
+
+static int parse(struct arena *arena, struct str text, struct file_values *ret, struct err *err)
+{
+	struct json_field fields[CONFIG_SETTING_COUNT + 1] = {0};
+
+	for (size_t i = 0; i < CONFIG_SETTING_COUNT; i++) {
+		bool is_count = settings[i].kind == KIND_COUNT;
+
+		fields[i].name = settings[i].name;
+		fields[i].type = is_count ? JSON_UINT : JSON_STRING;
+		fields[i].offset =
+			is_count ? offsetof(struct file_values, count)
+				 : offsetof(struct file_values, text[0]) + i * sizeof(struct str);
+		fields[i].given = offsetof(struct file_values, given[0]) + i;
+	}
+	return json_parse(arena, text, fields, ret, err);
+}
+
+static int apply_file(struct config *config, struct str text, struct err *err)
+{
+	cleanup(arena_close) struct arena arena;
+	struct file_values values = {0};
+	char base_dir[PATH_MAX], count[24];
+	int r;
+
+	arena_init(&arena, 4 * CONFIG_FILE_SIZE_MAX);
+	r = parse(&arena, text, &values, err);
+	if (r < 0)
+		return r;
+	snprintf(count, sizeof(count), "%llu", (unsigned long long)values.count);
+	values.text[CONFIG_MAX_CONNECTIONS] = str_of(count);
+	/* Relative paths in a file count from where it is, not from where berthd was started. */
+	snprintf(base_dir, sizeof(base_dir), "%s", config->file);
+	*strrchr(base_dir, '/') = '\0';
+	for (enum config_setting i = 0; i < CONFIG_SETTING_COUNT; i++) {
+		if (!values.given[i])
+			continue;
+		r = config_set(config, i, values.text[i], base_dir, err);
+		if (r < 0)
+			return err_wrap(err, r, "%s", settings[i].name);
+	}
+	return 0;
+}
+
+static int read_file(struct config *config, struct err *err)
+{
+	cleanup_free char *bytes = malloc(CONFIG_FILE_SIZE_MAX + 1);
+	cleanup_fd int fd = -1;
+	struct stat st;
+	size_t len = 0;
+	int r;
+
+	if (!bytes)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	r = file_open(config->file, &fd, &st, err);
+	if (r < 0)
+		return r;
+	if (st.st_mode & S_IWOTH)
+		return err_set(err, -EPERM, ERR_INVALID_REQUEST,
+			       "everybody on this machine can change it; run: chmod o-w %s",
+			       config->file);
+	r = file_read(fd, bytes, CONFIG_FILE_SIZE_MAX + 1, &len, err);
+	if (r < 0)
+		return r;
+	return apply_file(config, (struct str){bytes, len}, err);
+}
+
+int config_read(struct config *config, const char *path, struct err *err)
+{
+	int r = path[0] ? set_path(config->file, str_of(path), NULL, err)
+			: err_set(err, -EINVAL, ERR_INVALID_REQUEST, "its name is empty");
+
+	if (r == 0)
+		r = read_file(config, err);
+	if (r < 0)
+		return err_wrap(err, r, "the configuration file \"%s\"", path);
+	return 0;
+}
+
+static int check_runtime(const struct config *config, struct err *err)
+{
+	struct stat st;
+	int error = 0;
+
+	if (!config->runtime[0])
+		return 0;
+	if (stat(config->runtime, &st) < 0)
+		error = errno;
+	else if (!S_ISREG(st.st_mode))
+		error = EACCES;
+	else if (access(config->runtime, X_OK) < 0)
+		error = errno;
+	if (error)
+		return err_set(err, -error, ERR_INVALID_REQUEST,
+			       "the runtime \"%s\" is not an executable file: %s", config->runtime,
+			       strerror(error));
+	return 0;
+}
+
+int config_finish(struct config *config, struct err *err)
+{
+	int r = paths_complete(&config->paths, err);
+
+	if (r < 0)
+		return r;
+	if (config->listen.host[0] && !config->token_file[0])
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "listening on TCP needs tokens: add --token-file FILE");
+	if (config->listen.host[0] && config->listen.port != 0 &&
+	    memcmp(&config->listen, &config->preview, sizeof(config->listen)) == 0)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "the API and the previews cannot share one address: change --listen "
+			       "or --preview");
+	return check_runtime(config, err);
+}
+
+unsigned config_apply(struct config *running, const struct config *next)
+{
+	unsigned stale = 0;
+
+	for (unsigned i = 0; i < CONFIG_SETTING_COUNT; i++) {
+		const struct setting *s = &settings[i];
+		char *old = (char *)running + s->offset;
+		const char *new = (const char *)next + s->offset;
+		/* The listener that the tokens guard stays until a restart. */
+		bool is_needed = i == CONFIG_TOKEN_FILE && !next->token_file[0];
+
+		if (memcmp(old, new, s->size) == 0)
+			continue;
+		if (s->is_live && !is_needed)
+			memcpy(old, new, s->size);
+		else
+			stale |= 1u << i;
+	}
+	return stale;
+}
