@@ -1,0 +1,50 @@
+#include "proto/time_text.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define DAY_MS       INT64_C(86400000)
+#define YEAR_0000_MS INT64_C(-62167219200000)
+#define YEAR_9999_MS INT64_C(253402300799999) /* its last millisecond */
+
+static int is_leap(int year)
+{
+	return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+}
+
+/* Days from the first day of the year 0000 to the first day of `year`. */
+static int days_before(int year)
+{
+	int past = year - 1; /* the last whole year; 0000 itself is a leap year */
+
+	return year == 0 ? 0 : year * 365 + past / 4 - past / 100 + past / 400 + 1;
+}
+
+int time_text_format(int64_t unix_ms, char ret[TIME_TEXT_SIZE])
+{
+	static const int month_days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	int day, year, month = 0, in_day;
+
+	if (unix_ms < YEAR_0000_MS || unix_ms > YEAR_9999_MS)
+		return -ERANGE;
+	day = (int)((unix_ms - YEAR_0000_MS) / DAY_MS);
+	in_day = (int)((unix_ms - YEAR_0000_MS) % DAY_MS);
+
+	/* At most one year too far: an average year is a little longer than 365 days. */
+	year = day / 365;
+	while (days_before(year) > day)
+		year--;
+	day -= days_before(year);
+	for (; month < 11; month++) {
+		int days = month_days[month] + (month == 1 && is_leap(year));
+
+		if (day < days)
+			break;
+		day -= days;
+	}
+
+	snprintf(ret, TIME_TEXT_SIZE, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", year % 10000u,
+		 (month + 1) % 100u, (day + 1) % 100u, in_day / 3600000 % 100u,
+		 in_day / 60000 % 60u, in_day / 1000 % 60u, in_day % 1000u);
+	return 0;
+}

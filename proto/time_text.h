@@ -1,0 +1,15 @@
+/* Times as people and programs write them: RFC 3339 in UTC, with milliseconds. Reads no clock. */
+#ifndef BERTH_PROTO_TIME_TEXT_H
+#define BERTH_PROTO_TIME_TEXT_H
+
+#include <stdint.h>
+
+#define TIME_TEXT_SIZE sizeof("2026-01-31T23:59:59.999Z")
+
+/*
+ * Writes milliseconds since 1970 as terminated text. -ERANGE for a year that four digits cannot
+ * hold (before 0000, after 9999); then `ret` is untouched.
+ */
+int time_text_format(int64_t unix_ms, char ret[TIME_TEXT_SIZE]);
+
+#endif
