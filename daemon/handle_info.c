@@ -1,0 +1,173 @@
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <uv.h>
+
+#include "base/host.h"
+#include "daemon/berthd.h"
+#include "daemon/exchange.h"
+#include "daemon/routes.h"
+#include "daemon/server.h"
+#include "daemon/store.h"
+#include "proto/http.h"
+#include "proto/json.h"
+#include "proto/time_text.h"
+
+void handle_health(struct exchange *x)
+{
+	exchange_reply(x, 200, "application/json", STR("{\"ok\":true}"));
+}
+
+/* Linux has paths that are not UTF-8, JSON has no such text: their odd bytes are shown as "?". */
+static void put_path(struct json_writer *w, struct arena *arena, const char *key, const char *path)
+{
+	struct str s = str_of(path);
+
+	json_key(w, key);
+	if (!utf8_is_valid(s)) {
+		char *shown = arena_strndup(arena, s.at, s.len);
+
+		for (size_t i = 0; shown && i < s.len; i++)
+			if ((unsigned char)shown[i] >= 0x80)
+				shown[i] = '?';
+		s = shown ? str_of(shown) : STR("");
+	}
+	json_str(w, s);
+}
+
+static void put_address(struct json_writer *w, const char *key, const struct host_port *address)
+{
+	bool has_colons = strchr(address->host, ':') != NULL;
+	char text[HOST_MAX + sizeof("[]:65535")];
+
+	json_key(w, key);
+	if (!address->host[0]) {
+		json_null(w);
+		return;
+	}
+	snprintf(text, sizeof(text), has_colons ? "[%s]:%u" : "%s:%u", address->host,
+		 address->port);
+	json_text(w, text);
+}
+
+static void put_bool(struct json_writer *w, const char *key, bool value)
+{
+	json_key(w, key);
+	json_bool(w, value);
+}
+
+static void put_int(struct json_writer *w, const char *key, uint64_t value)
+{
+	json_key(w, key);
+	json_int(w, (int64_t)value);
+}
+
+static void put_text(struct json_writer *w, const char *key, const char *value)
+{
+	json_key(w, key);
+	json_text(w, value);
+}
+
+static void put_daemon(struct json_writer *w, const struct berthd *d)
+{
+	char started_at[TIME_TEXT_SIZE];
+	int r;
+
+	/* The kernel counts nanoseconds in 64 bits: its clock ends long before the year 9999. */
+	r = time_text_format(d->started_at_ms, started_at);
+	assert(r == 0);
+
+	put_text(w, "version", BERTH_VERSION);
+	put_int(w, "pid", (uint64_t)getpid());
+	put_text(w, "instance", store_instance(d->store));
+	put_text(w, "started_at", started_at);
+	put_int(w, "uptime_ms", (uv_hrtime() - d->started_ns) / 1000000);
+}
+
+static void put_runtime(struct json_writer *w, struct arena *arena, const struct host_facts *host)
+{
+	json_key(w, "runtime");
+	if (!host->runtime[0]) {
+		json_null(w);
+		return;
+	}
+	json_object(w);
+	put_path(w, arena, "name", host->runtime_name);
+	put_path(w, arena, "path", host->runtime);
+	json_object_end(w);
+}
+
+static void put_host(struct json_writer *w, struct arena *arena, const struct host_facts *host)
+{
+	put_text(w, "mode", host->is_root ? "root" : "rootless");
+	put_text(w, "kernel", host->kernel);
+	put_text(w, "machine", host->machine);
+	put_int(w, "cpus", host->cpus);
+	put_int(w, "memory_bytes", host->memory_bytes);
+	put_runtime(w, arena, host);
+
+	json_key(w, "cgroups");
+	json_object(w);
+	put_text(w, "version", host_cgroups_name(host->cgroups));
+	put_bool(w, "memory", host->cgroup_memory);
+	put_bool(w, "cpu", host->cgroup_cpu);
+	put_bool(w, "pids", host->cgroup_pids);
+	put_bool(w, "freezer", host->cgroup_freezer);
+	json_object_end(w);
+
+	put_bool(w, "user_namespaces", host->user_namespaces);
+	put_bool(w, "overlay", host->overlay);
+	put_bool(w, "seccomp", host->seccomp);
+	put_int(w, "subuids", host->subuid_count);
+}
+
+static void put_abilities(struct json_writer *w, const struct berthd *d)
+{
+	json_key(w, "network_modes");
+	json_array(w);
+	json_text(w, "none");
+	json_array_end(w);
+
+	json_key(w, "limits");
+	json_object(w);
+	put_int(w, "head_bytes", HTTP_HEAD_MAX);
+	put_int(w, "headers", HTTP_HEADERS_MAX);
+	put_int(w, "body_bytes", routes_body_max());
+	put_int(w, "connections", d->limits.connections);
+	json_object_end(w);
+}
+
+static void put_places(struct json_writer *w, struct arena *arena, const struct berthd *d)
+{
+	put_path(w, arena, "socket", d->config.paths.socket);
+	put_address(w, "listen", &d->listen_bound);
+	put_address(w, "preview", &d->preview_bound);
+	put_path(w, arena, "state_dir", d->config.paths.state_dir);
+	put_path(w, arena, "run_dir", d->config.paths.run_dir);
+}
+
+void handle_info(struct exchange *x)
+{
+	const struct berthd *d = server_arg(exchange_server(x));
+	struct json_writer w;
+
+	if (json_writer_init(&w, false) < 0) {
+		struct err err;
+
+		err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
+		exchange_reply_err(x, &err);
+		return;
+	}
+	json_object(&w);
+	put_daemon(&w, d);
+	put_host(&w, exchange_arena(x), &d->host);
+	put_abilities(&w, d);
+	put_places(&w, exchange_arena(x), d);
+	put_int(&w, "connections", server_connections(d->api) + server_connections(d->preview));
+	json_object_end(&w);
+	exchange_reply_json(x, 200, &w);
+	json_writer_close(&w);
+}

@@ -1,0 +1,21 @@
+/*
+ * Every route that berthd answers. proto/openapi.json describes them one by one; the contract
+ * suite fails when the two differ.
+ */
+#ifndef BERTH_DAEMON_ROUTES_H
+#define BERTH_DAEMON_ROUTES_H
+
+#include "daemon/exchange.h"
+
+/* Ends with a pattern of NULL. */
+extern const struct route routes[];
+
+/* The longest body that any of them reads as a whole. */
+size_t routes_body_max(void);
+
+handler_fn handle_health;
+handler_fn handle_info;
+handler_fn handle_openapi_json;
+handler_fn handle_openapi_html;
+
+#endif
