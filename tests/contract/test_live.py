@@ -1,0 +1,298 @@
+"""Does a live daemon answer as the contract says?
+
+usage: test_live.py BERTHD SOURCE_ROOT
+"""
+
+import calendar
+import http.client
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from document import METHODS, Document
+from tap import Tap
+
+TOKEN = "contract-suite-" + "x" * 32
+DEADLINE_S = 30
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=DEADLINE_S)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Answer:
+    def __init__(self, response):
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read()
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Daemon:
+    """A berthd with directories, a socket and a port of its own."""
+
+    def __init__(self, program, directory):
+        self.directory = directory
+        self.socket = os.path.join(directory, "s")
+        token_file = os.path.join(directory, "tokens")
+        with open(os.open(token_file, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+            file.write(TOKEN + "\n")
+        with open(self.path("log"), "wb") as log:
+            self.process = subprocess.Popen(
+                [program, "--socket", self.socket, "--state-dir", self.path("state"),
+                 "--run-dir", self.path("run"), "--listen", "127.0.0.1:0",
+                 "--token-file", token_file],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def await_ready(self):
+        line, end = b"", time.monotonic() + DEADLINE_S
+        while not line.endswith(b"\n"):
+            readable, _, _ = select.select([self.process.stdout], [], [], end - time.monotonic())
+            byte = os.read(self.process.stdout.fileno(), 1) if readable else b""
+            if not byte:
+                raise RuntimeError(f"berthd is not ready: {line!r} {self.log()}")
+            line += byte
+        if not line.startswith(b"ready"):
+            raise RuntimeError(f"berthd said {line!r}")
+        host, port = self.ask("GET", "/v1/info").json()["listen"].rsplit(":", 1)
+        self.tcp = (host, int(port))
+
+    def log(self):
+        with open(self.path("log"), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def ask(self, method, path, headers=None, over_tcp=False):
+        if over_tcp:
+            connection = http.client.HTTPConnection(*self.tcp, timeout=DEADLINE_S)
+        else:
+            connection = UnixConnection(self.socket)
+        try:
+            connection.request(method, path, headers=headers or {})
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def ask_raw(self, request):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(DEADLINE_S)
+            sock.connect(self.socket)
+            sock.sendall(request)
+            response = http.client.HTTPResponse(sock)
+            response.begin()
+            return Answer(response)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(DEADLINE_S)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+
+
+def check_answer(tap, document, answer, response, where):
+    """Headers, content type and body are those that the contract promises for this status."""
+    response = document.resolve(response)
+    for name, header in response.get("headers", {}).items():
+        header, value = document.resolve(header), answer.headers.get(name)
+        if value is None:
+            tap.check(not header.get("required"), f"{where}: {name} is missing")
+            continue
+        for problem in document.errors_of(value, header["schema"]):
+            tap.check(False, f"{where}: {name}: {problem}")
+    if "content" not in response:
+        tap.equal(answer.body, b"", f"{where}: the body")
+        return
+    media_type = answer.headers.get("Content-Type")
+    if tap.check(media_type in response["content"], f"{where}: Content-Type is {media_type}"):
+        body = answer.json() if media_type == "application/json" else answer.body.decode()
+        for problem in document.errors_of(body, response["content"][media_type]["schema"]):
+            tap.check(False, f"{where}: {problem}")
+
+
+def check_error(tap, document, answer, name, where):
+    response = document.root["components"]["responses"][name]
+    check_answer(tap, document, answer, response, where)
+    example = next(iter(response["content"]["application/json"]["examples"].values()))["value"]
+    tap.equal(answer.json()["code"], example["code"], f"{where}: the code")
+
+
+def documented_routes(tap, document, daemon):
+    for method, path, operation in document.operations():
+        where = f"{method} {path}"
+        answer = daemon.ask(method, path)
+        if tap.check(str(answer.status) in operation["responses"], f"{where}: {answer.status}"):
+            check_answer(tap, document, answer, operation["responses"][str(answer.status)], where)
+        tap.equal(answer.status, 200, where)
+
+
+def heads(tap, document, daemon):
+    for method, path, _ in document.operations():
+        if method != "GET":
+            continue
+        get, head = daemon.ask("GET", path), daemon.ask("HEAD", path)
+        tap.equal((head.status, head.body), (get.status, b""), f"HEAD {path}")
+        for name in ("Content-Type", "ETag", "Cache-Control"):
+            tap.equal(head.headers.get(name), get.headers.get(name), f"HEAD {path}: {name}")
+        if path != "/v1/info":  # its length changes with its numbers
+            tap.equal(head.headers["Content-Length"], str(len(get.body)), f"HEAD {path}: length")
+
+
+def other_methods(tap, document, daemon):
+    for path, item in document.root["paths"].items():
+        allowed = {m.upper() for m in item if m in METHODS}
+        allowed |= {"HEAD"} if "GET" in allowed else set()
+        for method in {m.upper() for m in METHODS} - allowed:
+            answer = daemon.ask(method, path)
+            tap.equal(answer.status, 405, f"{method} {path}")
+            check_error(tap, document, answer, "MethodNotAllowed", f"{method} {path}")
+            listed = {m.strip() for m in answer.headers.get("Allow", "").split(",")}
+            tap.equal(listed, allowed, f"{method} {path}: Allow")
+
+
+def other_paths(tap, document, daemon):
+    for path in ("/", "/v1", "/v1/", "/v2/info", "/v1/info/", "/health/x", "/v1//info",
+                 "/%68ealth", "/v1/sandbox", "/HEALTH", "/v1/openapi.jso", "/v1/../health"):
+        for method in ("GET", "DELETE"):
+            answer = daemon.ask(method, path)
+            tap.equal(answer.status, 404, f"{method} {path}")
+            check_error(tap, document, answer, "NotFound", f"{method} {path}")
+
+
+def bad_requests(tap, document, daemon):
+    """One request for each error that every route shares."""
+    host = b"Host: localhost\r\n"
+    cases = [
+        (400, "InvalidRequest", b"GET /health HTTP/1.1\r\n" + host + host + b"\r\n"),
+        (413, "PayloadTooLarge",
+         b"GET /health HTTP/1.1\r\n" + host + b"Content-Length: 5\r\n\r\nhello"),
+        (417, "ExpectationFailed", b"GET /health HTTP/1.1\r\n" + host + b"Expect: tea\r\n\r\n"),
+        (431, "HeadTooLarge",
+         b"GET /health HTTP/1.1\r\n" + host + b"Cookie: " + b"a" * 40000 + b"\r\n\r\n"),
+        (431, "HeadTooLarge", b"GET /health HTTP/1.1\r\n" + host + b"A: b\r\n" * 100 + b"\r\n"),
+        (501, "Unsupported",
+         b"POST /health HTTP/1.1\r\n" + host + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+        (505, "HttpVersionNotSupported", b"GET /health HTTP/2.0\r\n" + host + b"\r\n"),
+    ]
+    for status, name, request in cases:
+        where = f"{name} ({request[:60]!r})"
+        answer = daemon.ask_raw(request)
+        if tap.equal(answer.status, status, where):
+            check_error(tap, document, answer, name, where)
+
+
+def tokens(tap, document, daemon):
+    for method, path, operation in document.operations():
+        where = f"{method} {path} over TCP"
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer "},
+                        {"Authorization": TOKEN}, {"Authorization": f"Basic {TOKEN}"}):
+            answer = daemon.ask(method, path, headers, over_tcp=True)
+            if document.is_open(operation):
+                tap.equal(answer.status, 200, f"{where} {headers}")
+            elif tap.equal(answer.status, 401, f"{where} {headers}"):
+                check_error(tap, document, answer, "Unauthorized", where)
+        good = {"Authorization": f"Bearer {TOKEN}"}
+        tap.equal(daemon.ask(method, path, good, over_tcp=True).status, 200, f"{where}, with token")
+
+
+def etags(tap, document, daemon):
+    tags = set()
+    for path in ("/v1/openapi.json", "/v1/openapi.html"):
+        tag = daemon.ask("GET", path).headers["ETag"]
+        tags.add(tag)
+        other = '"' + "0" * 32 + '"'
+        for value, status in ((tag, 304), (f"W/{tag}", 304), ("*", 304), (f"{other}, {tag}", 304),
+                              (other, 200), (tag.strip('"'), 200), ("", 200)):
+            answer = daemon.ask("GET", path, {"If-None-Match": value})
+            tap.equal(answer.status, status, f"{path} If-None-Match: {value}")
+            if answer.status == 304:
+                response = document.root["components"]["responses"]["NotModified"]
+                check_answer(tap, document, answer, response, f"{path} 304")
+    tap.equal(len(tags), 2, "JSON and page have different tags")
+
+
+def contract_is_served(tap, document, daemon):
+    answer = daemon.ask("GET", "/v1/openapi.json")
+    tap.check(answer.body == document.bytes, "the served contract is not proto/openapi.json")
+    page = daemon.ask("GET", "/v1/openapi.html")
+    tap.check(page.body.startswith(b"<!DOCTYPE html>"), f"the page begins {page.body[:40]!r}")
+    tap.equal(page.headers["Content-Security-Policy"],
+              "default-src 'none'; style-src 'unsafe-inline'", "the page's policy")
+    for answer in (answer, page):
+        tap.equal(answer.headers["X-Content-Type-Options"], "nosniff", "X-Content-Type-Options")
+
+
+def info_is_true(tap, document, daemon):
+    before = time.time()
+    info = daemon.ask("GET", "/v1/info").json()
+    again = daemon.ask("GET", "/v1/info").json()
+    uname = os.uname()
+    expected = {
+        "version": document.root["info"]["version"],
+        "pid": daemon.process.pid,
+        "kernel": uname.release,
+        "machine": uname.machine,
+        "mode": "root" if os.geteuid() == 0 else "rootless",
+        "socket": daemon.socket,
+        "state_dir": daemon.path("state"),
+        "run_dir": daemon.path("run"),
+        "listen": "%s:%d" % daemon.tcp,
+        "preview": None,
+    }
+    tap.equal({key: info[key] for key in expected}, expected, "info")
+    tap.check(info["connections"] >= 1, "its own connection is not counted")
+    tap.check(info["memory_bytes"] > 1 << 20 and info["cpus"] >= 1, "memory and processors")
+    tap.check(again["uptime_ms"] >= info["uptime_ms"], "uptime goes backwards")
+    tap.equal(again["instance"], info["instance"], "instance")
+    tap.equal(again["started_at"], info["started_at"], "started_at")
+    started = before - info["uptime_ms"] / 1000
+    tap.check(abs(started - seconds(info["started_at"])) < 5, f"started_at is {info['started_at']}")
+
+
+def seconds(text):
+    return calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))
+
+
+def main():
+    program, source_root = sys.argv[1:]
+    document = Document(os.path.join(source_root, "proto/openapi.json"))
+    tap = Tap()
+    with tempfile.TemporaryDirectory(prefix="berth-contract.") as directory:
+        daemon = Daemon(program, directory)
+        try:
+            daemon.await_ready()
+            tap.case("every route answers as documented", documented_routes, document, daemon)
+            tap.case("HEAD answers as GET, without the body", heads, document, daemon)
+            tap.case("other methods get 405 and Allow", other_methods, document, daemon)
+            tap.case("other paths get 404", other_paths, document, daemon)
+            tap.case("bad requests get the shared errors", bad_requests, document, daemon)
+            tap.case("TCP asks for a token", tokens, document, daemon)
+            tap.case("If-None-Match saves the body", etags, document, daemon)
+            tap.case("the contract is served as it is", contract_is_served, document, daemon)
+            tap.case("info tells the truth", info_is_true, document, daemon)
+        finally:
+            status = daemon.stop()
+        tap.case("it ends well", lambda t: t.equal(status, 0, daemon.log()))
+    tap.done()
+
+
+main()
