@@ -37,4 +37,16 @@ static inline bool str_starts_with(struct str s, struct str prefix)
 	return s.len >= prefix.len && memcmp(s.at, prefix.at, prefix.len) == 0;
 }
 
+/* The text before `end`; `rest` goes on behind it, and is empty when there was none. */
+static inline struct str str_cut(struct str *rest, char end)
+{
+	const char *at = rest->len ? (const char *)memchr(rest->at, end, rest->len) : NULL;
+	struct str head = {rest->at, at ? (size_t)(at - rest->at) : rest->len};
+	size_t skipped = head.len + (at ? 1 : 0);
+
+	if (skipped)
+		*rest = (struct str){rest->at + skipped, rest->len - skipped};
+	return head;
+}
+
 #endif
