@@ -1,0 +1,228 @@
+#include "cmd/berth/checks.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cmd/berth/client.h"
+#include "cmd/berth/screen.h"
+
+#define SUBIDS_GOOD      65536
+#define INOTIFY_GOOD     512
+#define NOFILE_GOOD      4096
+#define MEMORY_GOOD      (512ULL * 1024 * 1024)
+#define KERNEL(maj, min) ((maj)*1000 + (min))
+
+struct finding *finding_add(struct findings *findings, const char *name, enum finding_level level,
+			    const char *format, ...)
+{
+	struct finding *finding = &findings->items[findings->count];
+	va_list args;
+
+	assert(findings->count < FINDINGS_MAX);
+	findings->count++;
+	*finding = (struct finding){.name = name, .level = level};
+	va_start(args, format);
+	vsnprintf(finding->what, sizeof(finding->what), format, args);
+	va_end(args);
+	return finding;
+}
+
+void finding_mend(struct finding *finding, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(finding->mend, sizeof(finding->mend), format, args);
+	va_end(args);
+}
+
+/* -1 when there is no such setting. */
+static long long read_sysctl(const char *path)
+{
+	cleanup_file FILE *file = fopen(path, "re");
+	long long value;
+
+	return file && fscanf(file, "%lld", &value) == 1 ? value : -1;
+}
+
+static const char *user_name(void)
+{
+	const struct passwd *pwd = getpwuid(geteuid());
+
+	return pwd ? pwd->pw_name : "$USER";
+}
+
+static void check_kernel(struct findings *findings, const struct host_facts *facts)
+{
+	int major = 0, minor = 0, version;
+	struct finding *f;
+
+	if (sscanf(facts->kernel, "%d.%d", &major, &minor) != 2)
+		major = minor = 0;
+	version = KERNEL(major, minor);
+	if (version >= KERNEL(5, 14)) {
+		finding_add(findings, "kernel", FINDING_OK, "Linux %s, %s", facts->kernel,
+			    facts->machine);
+	} else if (version >= KERNEL(5, 11)) {
+		f = finding_add(findings, "kernel", FINDING_WARN,
+				"Linux %s works; 5.14 can also end a whole cgroup at once",
+				facts->kernel);
+		finding_mend(f, "boot a newer kernel");
+	} else {
+		f = finding_add(findings, "kernel", FINDING_MISSING,
+				"Linux %s is too old: 5.11 is needed", facts->kernel);
+		finding_mend(f, "boot a newer kernel");
+	}
+}
+
+void check_machine(struct findings *findings, const struct host_facts *facts)
+{
+	struct finding *f;
+	bool is_enough;
+
+	check_kernel(findings, facts);
+	is_enough = facts->memory_bytes >= MEMORY_GOOD;
+	f = finding_add(findings, "memory", is_enough ? FINDING_OK : FINDING_WARN, "%s, %u cpu%s",
+			screen_bytes(facts->memory_bytes).text, facts->cpus,
+			facts->cpus == 1 ? "" : "s");
+	if (!is_enough)
+		finding_mend(f, "few sandboxes will fit; give the machine more memory");
+	is_enough = facts->nofile_hard >= NOFILE_GOOD;
+	f = finding_add(findings, "open files", is_enough ? FINDING_OK : FINDING_WARN,
+			"%" PRIu64 " at most%s", facts->nofile_hard,
+			is_enough ? "" : ": connections and sandboxes need some each");
+	if (!is_enough)
+		finding_mend(f, "ulimit -Hn 65536 (as root, before starting berthd)");
+	is_enough = facts->inotify_instances >= INOTIFY_GOOD;
+	f = finding_add(findings, "inotify", is_enough ? FINDING_OK : FINDING_WARN,
+			"%" PRIu64 " instances per user%s", facts->inotify_instances,
+			is_enough ? "" : ": one sandbox can use up those of its neighbours");
+	if (!is_enough)
+		finding_mend(f, "sysctl -w fs.inotify.max_user_instances=1024");
+}
+
+static void check_user_namespaces(struct findings *findings, const struct host_facts *facts)
+{
+	struct finding *f;
+
+	if (facts->user_namespaces) {
+		finding_add(findings, "user namespaces", FINDING_OK, "can be made");
+		return;
+	}
+	f = finding_add(findings, "user namespaces", FINDING_MISSING,
+			"cannot be made: root inside a sandbox would be root outside");
+	if (read_sysctl("/proc/sys/kernel/unprivileged_userns_clone") == 0)
+		finding_mend(f, "sysctl -w kernel.unprivileged_userns_clone=1");
+	else if (read_sysctl("/proc/sys/user/max_user_namespaces") == 0)
+		finding_mend(f, "sysctl -w user.max_user_namespaces=15000");
+	else if (read_sysctl("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
+		finding_mend(f, "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0");
+	else
+		finding_mend(f, "the kernel was built without them, or the container that this "
+				"runs in forbids them: allow unshare and clone there");
+}
+
+static void check_cgroups(struct findings *findings, const struct host_facts *facts)
+{
+	const char *mode = host_cgroups_name(facts->cgroups);
+	char lacking[64];
+	struct finding *f;
+
+	if (facts->cgroups == HOST_CGROUPS_NONE) {
+		f = finding_add(findings, "cgroups", FINDING_WARN,
+				"not mounted: no limits of memory, cpu and processes");
+		finding_mend(f, "mount -t cgroup2 none /sys/fs/cgroup");
+		return;
+	}
+	snprintf(lacking, sizeof(lacking), "%s%s%s%s", facts->cgroup_memory ? "" : " memory",
+		 facts->cgroup_cpu ? "" : " cpu", facts->cgroup_pids ? "" : " pids",
+		 facts->cgroup_freezer ? "" : " freezer");
+	if (!*lacking) {
+		finding_add(findings, "cgroups", FINDING_OK, "%s: memory cpu pids freezer", mode);
+		return;
+	}
+	f = finding_add(findings, "cgroups", FINDING_WARN, "%s, but not usable by %s:%s", mode,
+			facts->is_root ? "us" : "you", lacking);
+	if (facts->is_root)
+		finding_mend(f, "enable them in the kernel (cgroup_enable=memory on its command "
+				"line), or make /sys/fs/cgroup writable in this container");
+	else if (facts->cgroups == HOST_CGROUPS_V2)
+		finding_mend(f, "systemd-run --user --scope -p Delegate=yes berth up");
+	else
+		finding_mend(f, "boot with systemd.unified_cgroup_hierarchy=1: only v2 can be "
+				"delegated to users");
+}
+
+void check_isolation(struct findings *findings, const struct host_facts *facts)
+{
+	struct finding *f;
+
+	check_user_namespaces(findings, facts);
+	check_cgroups(findings, facts);
+	f = finding_add(findings, "overlay", facts->overlay ? FINDING_OK : FINDING_MISSING,
+			facts->overlay ? "known to the kernel"
+				       : "unknown to the kernel: sandboxes get no disk");
+	if (!facts->overlay)
+		finding_mend(f, "modprobe overlay (and `echo overlay > "
+				"/etc/modules-load.d/overlay.conf` to keep it)");
+	f = finding_add(findings, "seccomp", facts->seccomp ? FINDING_OK : FINDING_MISSING,
+			facts->seccomp ? "filters work"
+				       : "missing: system calls cannot be restricted");
+	if (!facts->seccomp)
+		finding_mend(f, "boot a kernel with CONFIG_SECCOMP_FILTER=y");
+}
+
+void check_ids(struct findings *findings, const struct host_facts *facts)
+{
+	bool is_enough;
+	struct finding *f;
+
+	if (facts->is_root) {
+		finding_add(findings, "ids", FINDING_OK, "root gives each sandbox its own");
+		return;
+	}
+	is_enough = facts->subuid_count >= SUBIDS_GOOD && facts->subgid_count >= SUBIDS_GOOD;
+	f = finding_add(findings, "ids", is_enough ? FINDING_OK : FINDING_WARN,
+			"%" PRIu32 " subordinate uids, %" PRIu32 " gids%s", facts->subuid_count,
+			facts->subgid_count,
+			is_enough ? "" : ": sandboxes would share yours, and have one user only");
+	if (!is_enough)
+		finding_mend(f,
+			     "sudo usermod --add-subuids 100000-165535 "
+			     "--add-subgids 100000-165535 %s (or another free range)",
+			     user_name());
+	f = finding_add(findings, "newuidmap", facts->newuidmap ? FINDING_OK : FINDING_WARN,
+			facts->newuidmap ? "found" : "not found: subordinate ids cannot be used");
+	if (!facts->newuidmap)
+		finding_mend(f, "apt install uidmap");
+}
+
+void check_daemon(struct findings *findings, const struct globals *globals)
+{
+	struct answer answer;
+	struct finding *f;
+	struct err err;
+	int r;
+
+	answer_init(&answer);
+	r = client_get(globals, "/health", &answer, &err);
+	answer_close(&answer);
+	if (r == 0) {
+		finding_add(findings, "daemon", FINDING_OK, "answers");
+		return;
+	}
+	if (client_is_absent(r) && !globals->url) {
+		f = finding_add(findings, "daemon", FINDING_WARN, "does not run");
+		finding_mend(f, "berth up");
+	} else {
+		finding_add(findings, "daemon", FINDING_WARN, "%s", err.sentence);
+	}
+}

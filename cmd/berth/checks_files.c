@@ -1,0 +1,156 @@
+/* The checks that look at programs and directories. */
+#include "cmd/berth/checks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "cmd/berth/screen.h"
+
+#define VERSION_TIMEOUT_MS 5000
+
+extern char **environ;
+
+/* Starts "<path> --version" with its standard output in a pipe; gives the end to read. */
+static int spawn_version(const char *path, pid_t *ret_pid)
+{
+	char *argv[] = {(char *)path, "--version", NULL};
+	posix_spawn_file_actions_t actions;
+	int fds[2], r;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
+	posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+	r = posix_spawn(ret_pid, path, &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	close(fds[1]);
+	if (r) {
+		close(fds[0]);
+		return -r;
+	}
+	return fds[0];
+}
+
+/* The first line of what "<path> --version" prints; -EIO if it prints none or fails. */
+static int read_version(const char *path, struct screen_text *ret)
+{
+	char bytes[512];
+	size_t len = 0;
+	int status = -1;
+	pid_t pid;
+	cleanup_fd int fd = spawn_version(path, &pid);
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	if (fd < 0)
+		return fd;
+	while (len < sizeof(bytes) && poll(&p, 1, VERSION_TIMEOUT_MS) > 0) {
+		ssize_t n = read(fd, bytes + len, sizeof(bytes) - len);
+
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	/* At its end it is gone already; a program that hangs or babbles must not hold us. */
+	if (p.revents == 0 || len == sizeof(bytes))
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			break;
+	if (len == 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		return -EIO;
+	*ret = screen_text(str_cut(&(struct str){bytes, len}, '\n'));
+	return 0;
+}
+
+void check_runtime(struct findings *findings, const struct host_facts *facts, const char *wanted)
+{
+	struct screen_text version;
+	struct finding *f;
+
+	if (!facts->runtime[0] && wanted) {
+		f = finding_add(findings, "runtime", FINDING_MISSING, "%s is no program",
+				screen_text(str_of(wanted)).text);
+		finding_mend(f, "name the path of crun or runc with --runtime");
+	} else if (!facts->runtime[0]) {
+		f = finding_add(findings, "runtime", FINDING_MISSING,
+				"neither crun nor runc is installed: no sandbox can start");
+		finding_mend(f, "apt install crun");
+	} else if (read_version(facts->runtime, &version) < 0) {
+		f = finding_add(findings, "runtime", FINDING_MISSING,
+				"%s is there, but `%s --version` fails", facts->runtime,
+				facts->runtime_name);
+		finding_mend(f, "apt install --reinstall %s", facts->runtime_name);
+	} else {
+		finding_add(findings, "runtime", FINDING_OK, "%.200s (%.250s)", version.text,
+			    facts->runtime);
+	}
+}
+
+/* Shortens the path to its parent; false at "/". */
+static bool go_up(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (!slash || (slash == path && !path[1]))
+		return false;
+	slash[slash == path ? 1 : 0] = '\0';
+	return true;
+}
+
+/* The first directory above that only its owner may pass; "" if there is none. */
+static void find_closed_parent(const char *dir, char ret[PATH_MAX])
+{
+	struct stat st;
+
+	snprintf(ret, PATH_MAX, "%s", dir);
+	while (go_up(ret))
+		if (stat(ret, &st) == 0 && !(st.st_mode & S_IXOTH))
+			return;
+	ret[0] = '\0';
+}
+
+static void check_dir(struct findings *findings, const char *name, const char *dir,
+		      const char *flag)
+{
+	char at[PATH_MAX], closed[PATH_MAX];
+	struct finding *f;
+	struct stat st;
+
+	snprintf(at, sizeof(at), "%s", dir);
+	while (stat(at, &st) < 0 && errno == ENOENT && go_up(at))
+		;
+	if (faccessat(AT_FDCWD, at, W_OK | X_OK, AT_EACCESS) < 0) {
+		f = finding_add(findings, name, FINDING_MISSING, "%.200s cannot be %s: %.200s: %m",
+				dir, strcmp(at, dir) == 0 ? "written" : "made", at);
+		finding_mend(f, "sudo install -d -o %u -g %u %.200s, or choose another with %s",
+			     geteuid(), getegid(), dir, flag);
+		return;
+	}
+	find_closed_parent(dir, closed);
+	/* Only root's daemon gives up its privileges and becomes somebody else. */
+	if (geteuid() == 0 && *closed) {
+		f = finding_add(findings, name, FINDING_WARN,
+				"%.200s is below %.200s, which only its owner may pass", dir,
+				closed);
+		finding_mend(f, "chmod o+x %.200s, or choose another with %s", closed, flag);
+		return;
+	}
+	finding_add(findings, name, FINDING_OK, "%.400s%s", dir,
+		    strcmp(at, dir) == 0 ? "" : " can be made");
+}
+
+void check_dirs(struct findings *findings, const struct paths *paths)
+{
+	check_dir(findings, "state directory", paths->state_dir, "--state-dir");
+	check_dir(findings, "run directory", paths->run_dir, "--run-dir");
+}

@@ -1,0 +1,49 @@
+/*
+ * One request to the daemon and its whole answer. "Nobody there", "left over" and "not allowed" are
+ * told apart, and the socket's path may be longer than an address holds.
+ */
+#ifndef BERTH_CMD_CLIENT_H
+#define BERTH_CMD_CLIENT_H
+
+#include <limits.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "cmd/berth/verb.h"
+
+#define CLIENT_ANSWER_MAX (16 * 1024 * 1024)
+
+struct answer {
+	long status;
+	struct buf body;
+	pid_t peer; /* who listens on the Unix socket; 0: not known */
+};
+
+void answer_init(struct answer *answer);
+void answer_close(struct answer *answer);
+
+/* The socket that is meant: the one given, else this user's default. */
+int client_socket(const struct globals *globals, char ret[PATH_MAX], struct err *err);
+
+/*
+ * Connects, and says who listens. A failure is one sentence: -ENOENT and -ECONNREFUSED when there
+ * is no daemon, -EACCES when we may not ask.
+ */
+int client_connect(const char *path, pid_t *ret_peer, struct err *err);
+
+/*
+ * 0 only for a 2xx answer. An answer that tells of a failure is -EREMOTEIO with its sentence and
+ * code, and is kept in `ret`.
+ */
+int client_get(const struct globals *globals, const char *path, struct answer *ret,
+	       struct err *err);
+
+/* Is nobody there (rather than: something went wrong)? */
+bool client_is_absent(int error);
+
+/* Prints the sentence, with --json also the answer as it came, and gives the exit code. */
+int client_failed(const struct globals *globals, const struct answer *answer, int error,
+		  const struct err *err);
+
+#endif

@@ -1,0 +1,167 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cmd/berth/checks.h"
+#include "cmd/berth/screen.h"
+#include "proto/json.h"
+
+#define OUTPUT_MAX (256 * 1024)
+
+enum { DOCTOR_STATE_DIR, DOCTOR_RUN_DIR, DOCTOR_RUNTIME };
+
+static const char *const level_names[] = {
+	[FINDING_OK] = "ok",
+	[FINDING_WARN] = "warn",
+	[FINDING_MISSING] = "missing",
+};
+
+static size_t count_level(const struct findings *findings, enum finding_level level)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < findings->count; i++)
+		count += findings->items[i].level == level;
+	return count;
+}
+
+static void print_text(const struct findings *findings)
+{
+	static const enum tint tints[] = {
+		[FINDING_OK] = TINT_GOOD,
+		[FINDING_WARN] = TINT_WARN,
+		[FINDING_MISSING] = TINT_BAD,
+	};
+	size_t missing = count_level(findings, FINDING_MISSING);
+	size_t warnings = count_level(findings, FINDING_WARN);
+
+	for (size_t i = 0; i < findings->count; i++) {
+		const struct finding *f = &findings->items[i];
+
+		printf("%s%-8s%s %-16s %s\n", screen_tint(stdout, tints[f->level]),
+		       level_names[f->level], screen_tint(stdout, TINT_NONE), f->name, f->what);
+		if (*f->mend)
+			printf("%-8s %-16s %s-> %s%s\n", "", "", screen_tint(stdout, TINT_DIM),
+			       f->mend, screen_tint(stdout, TINT_NONE));
+	}
+	if (missing)
+		printf("\n%zu missing, %zu to consider\n", missing, warnings);
+	else if (warnings)
+		printf("\nnothing needed is missing, %zu to consider\n", warnings);
+	else
+		printf("\nall is well\n");
+}
+
+static void write_finding(struct json_writer *w, const struct finding *f)
+{
+	json_object(w);
+	json_key(w, "name");
+	json_text(w, f->name);
+	json_key(w, "status");
+	json_text(w, level_names[f->level]);
+	json_key(w, "message");
+	json_text(w, f->what);
+	json_key(w, "mend");
+	if (*f->mend)
+		json_text(w, f->mend);
+	else
+		json_null(w);
+	json_object_end(w);
+}
+
+static int print_json(const struct findings *findings)
+{
+	struct json_writer w;
+	struct buf out;
+	int r;
+
+	r = json_writer_init(&w, true);
+	if (r < 0)
+		return r;
+	json_object(&w);
+	json_key(&w, "ok");
+	json_bool(&w, count_level(findings, FINDING_MISSING) == 0);
+	json_key(&w, "checks");
+	json_array(&w);
+	for (size_t i = 0; i < findings->count; i++)
+		write_finding(&w, &findings->items[i]);
+	json_array_end(&w);
+	json_object_end(&w);
+	buf_init(&out, OUTPUT_MAX);
+	r = json_writer_end(&w, &out);
+	json_writer_close(&w);
+	if (r == 0)
+		fwrite(buf_at(&out), 1, buf_len(&out), stdout);
+	buf_close(&out);
+	return r;
+}
+
+static void examine_dirs(struct findings *findings, const struct call *call)
+{
+	const char *state = call->values[DOCTOR_STATE_DIR], *run = call->values[DOCTOR_RUN_DIR];
+	struct paths paths = {0};
+	struct err err;
+
+	snprintf(paths.state_dir, sizeof(paths.state_dir), "%s", state ? state : "");
+	snprintf(paths.run_dir, sizeof(paths.run_dir), "%s", run ? run : "");
+	if (paths_complete(&paths, &err) < 0)
+		finding_add(findings, "state directory", FINDING_MISSING, "%s", err.sentence);
+	else
+		check_dirs(findings, &paths);
+}
+
+static int run(const struct call *call)
+{
+	cleanup_free struct findings *findings = calloc(1, sizeof(*findings));
+	struct host_facts facts;
+	int r = 0;
+
+	if (!findings) {
+		screen_error("out of memory");
+		return EXIT_FAILED;
+	}
+	host_probe(&facts, call->values[DOCTOR_RUNTIME]);
+	check_machine(findings, &facts);
+	check_runtime(findings, &facts, call->values[DOCTOR_RUNTIME]);
+	check_isolation(findings, &facts);
+	check_ids(findings, &facts);
+	examine_dirs(findings, call);
+	check_daemon(findings, call->globals);
+	if (call->globals->json)
+		r = print_json(findings);
+	else
+		print_text(findings);
+	if (r < 0)
+		screen_error("cannot write the findings as JSON: %s", strerror(-r));
+	return r < 0 || count_level(findings, FINDING_MISSING) ? EXIT_FAILED : EXIT_OK;
+}
+
+/* clang-format off */
+static const struct flag flags[] = {
+	[DOCTOR_STATE_DIR] = { "--state-dir", "DIR",  "look at this directory for the state" },
+	[DOCTOR_RUN_DIR]   = { "--run-dir",   "DIR",  "look at this directory for the sockets" },
+	[DOCTOR_RUNTIME]   = { "--runtime",   "PATH", "look at this OCI runtime" },
+	{ NULL },
+};
+
+static const struct example examples[] = {
+	{ "berth doctor",        "look at this machine" },
+	{ "berth doctor --json", "{\"ok\": ..., \"checks\": [{name, status, message, mend}]}" },
+	{ NULL },
+};
+/* clang-format on */
+
+const struct verb verb_doctor = {
+	.name = "doctor",
+	.summary = "say what this machine can and cannot do, and how to mend it",
+	.arguments = "",
+	.description =
+		"Looks at the kernel, the OCI runtime, cgroups, namespaces, ids, limits and\n"
+		"directories. Each line is ok, warn (works, with less) or missing (needed), and\n"
+		"says which command would mend it. Needs no daemon and changes nothing. Fails\n"
+		"if something needed is missing.",
+	.flags = flags,
+	.examples = examples,
+	.run = run,
+};

@@ -1,0 +1,36 @@
+/* What /v1/info tells, as far as it was told: an older or newer daemon may leave fields out. */
+#ifndef BERTH_CMD_INFO_H
+#define BERTH_CMD_INFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "cmd/berth/client.h"
+#include "proto/json.h"
+
+struct info {
+	struct str version, instance, started_at, mode, kernel, machine;
+	struct str socket, listen, preview, state_dir, run_dir;
+	uint64_t pid, uptime_ms, cpus, memory_bytes, subuids, connections;
+	struct {
+		struct str name, path;
+	} runtime;
+	struct {
+		struct str version;
+		bool memory, cpu, pids, freezer;
+	} cgroups;
+	struct {
+		uint64_t head_bytes, headers, body_bytes, connections;
+	} limits;
+	bool user_namespaces, overlay, seccomp;
+	struct json_strings network_modes;
+};
+
+#define INFO_ARENA_MAX (1024 * 1024)
+
+/* Text in `ret` lives in the arena. */
+int info_parse(struct arena *arena, const struct answer *answer, struct info *ret, struct err *err);
+
+#endif

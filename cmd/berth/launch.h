@@ -1,0 +1,20 @@
+/*
+ * Starts berthd as a daemon: a session of its own, nothing of ours inherited, standard error into
+ * the log. Returns when it printed the line that begins with "ready", or with its last words.
+ */
+#ifndef BERTH_CMD_LAUNCH_H
+#define BERTH_CMD_LAUNCH_H
+
+#include <sys/types.h>
+
+#include "base/err.h"
+
+struct launched {
+	pid_t pid;
+	char line[1024]; /* "ready ..." */
+};
+
+/* argv[0] is only a name: berthd is looked for beside this program, then on PATH. */
+int launch(char *const argv[], const char *log, struct launched *ret, struct err *err);
+
+#endif

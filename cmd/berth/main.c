@@ -1,0 +1,239 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cmd/berth/help.h"
+#include "cmd/berth/screen.h"
+#include "cmd/berth/verb.h"
+
+const struct verb *const verbs[] = {
+	&verb_info, &verb_up, &verb_down, &verb_doctor, &verb_version, &verb_help, NULL,
+};
+
+enum { GLOBAL_JSON, GLOBAL_SOCKET, GLOBAL_URL, GLOBAL_HELP, GLOBAL_VERSION, GLOBAL_COUNT };
+
+/* clang-format off */
+const struct flag global_flags[] = {
+	[GLOBAL_JSON]    = { "--json",    NULL,   "print JSON" },
+	[GLOBAL_SOCKET]  = { "--socket",  "PATH", "the daemon's Unix socket" },
+	[GLOBAL_URL]     = { "--url",     "URL",  "a daemon on the network, http://HOST:PORT" },
+	[GLOBAL_HELP]    = { "--help",    NULL,   "explain berth, or the verb" },
+	[GLOBAL_VERSION] = { "--version", NULL,   "print berth's version" },
+	{ NULL },
+};
+/* clang-format on */
+
+/* A command line, taken apart before anything is done. */
+struct parsed {
+	const char *globals[GLOBAL_COUNT];
+	const struct verb *verb;
+	struct call call;
+};
+
+const struct verb *verb_find(const char *name)
+{
+	for (size_t i = 0; verbs[i]; i++)
+		if (strcmp(verbs[i]->name, name) == 0)
+			return verbs[i];
+	return NULL;
+}
+
+int usage_error(const char *format, ...)
+{
+	char sentence[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sentence, sizeof(sentence), format, args);
+	va_end(args);
+	screen_error("%s", sentence);
+	return EXIT_USAGE;
+}
+
+static int unknown_flag(const char *flag, size_t len, const struct verb *verb)
+{
+	struct screen_text shown = screen_text((struct str){flag, len});
+	const char *nearest = nearest_flag(shown.text, verb ? verb->flags : NULL);
+	const char *who = verb ? verb->name : "berth", *of = verb ? "berth " : "";
+
+	if (nearest)
+		return usage_error("%s%s has no flag `%s`; did you mean `%s`?", of, who, shown.text,
+				   nearest);
+	return usage_error("%s%s has no flag `%s`; `%s%s --help` lists them", of, who, shown.text,
+			   of, who);
+}
+
+/* The place of a flag in the table, or -1. */
+static int flag_index(const struct flag *flags, const char *name, size_t len)
+{
+	for (int i = 0; flags && flags[i].name; i++)
+		if (strlen(flags[i].name) == len && memcmp(flags[i].name, name, len) == 0)
+			return i;
+	return -1;
+}
+
+/* Takes argv[*at], and the value behind it if it wants one. EXIT_OK or EXIT_USAGE. */
+static int parse_flag(struct parsed *p, char **argv, int *at)
+{
+	const char *name = argv[*at], *equals = strchr(name, '='), **slot;
+	size_t len = equals ? (size_t)(equals - name) : strlen(name);
+	const struct flag *flags = p->verb ? p->verb->flags : NULL;
+	int i = flag_index(flags, name, len);
+
+	if (strcmp(name, "-h") == 0) {
+		p->globals[GLOBAL_HELP] = "";
+		return EXIT_OK;
+	}
+	if (i >= 0) {
+		slot = &p->call.values[i];
+	} else {
+		flags = global_flags;
+		i = flag_index(flags, name, len);
+		if (i < 0)
+			return unknown_flag(name, len, p->verb);
+		slot = &p->globals[i];
+	}
+	if (!flags[i].value && equals)
+		return usage_error("`%s` takes no value", flags[i].name);
+	if (!flags[i].value) {
+		*slot = "";
+		return EXIT_OK;
+	}
+	*slot = equals ? equals + 1 : argv[*at + 1];
+	if (!equals && *slot)
+		++*at;
+	if (!*slot || !**slot)
+		return usage_error("`%s` wants a value: %s %s", flags[i].name, flags[i].name,
+				   flags[i].value);
+	return EXIT_OK;
+}
+
+static int parse_word(struct parsed *p, const char *word)
+{
+	struct screen_text shown = screen_text(str_of(word));
+
+	if (!p->verb) {
+		const char *nearest = nearest_verb(word);
+
+		p->verb = verb_find(word);
+		if (p->verb)
+			return EXIT_OK;
+		if (nearest)
+			return usage_error("there is no verb `%s`; did you mean `%s`?", shown.text,
+					   nearest);
+		return usage_error("there is no verb `%s`; `berth help` lists them", shown.text);
+	}
+	if (p->call.arg_count == p->verb->arg_max)
+		return usage_error("berth %s does not know what to do with `%s`", p->verb->name,
+				   shown.text);
+	p->call.args[p->call.arg_count++] = word;
+	return EXIT_OK;
+}
+
+static int parse(struct parsed *p, int argc, char **argv)
+{
+	bool flags_over = false;
+
+	for (int i = 1; i < argc; i++) {
+		int code;
+
+		if (!flags_over && strcmp(argv[i], "--") == 0) {
+			flags_over = true;
+			continue;
+		}
+		if (!flags_over && argv[i][0] == '-' && argv[i][1])
+			code = parse_flag(p, argv, &i);
+		else
+			code = parse_word(p, argv[i]);
+		if (code != EXIT_OK)
+			return code;
+	}
+	return EXIT_OK;
+}
+
+/* An empty variable counts as none. */
+static const char *environment(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+/* A flag outranks the environment; --socket outranks BERTH_URL, so that the two can stand side by
+ * side. */
+static int globals_init(struct globals *globals, const struct parsed *p)
+{
+	const char *socket = p->globals[GLOBAL_SOCKET], *url = p->globals[GLOBAL_URL];
+
+	if (socket && url)
+		return usage_error("--socket and --url exclude each other");
+	*globals = (struct globals){
+		.json = p->globals[GLOBAL_JSON],
+		.socket = socket ? socket : environment("BERTH_SOCKET"),
+		.url = url      ? url
+		       : socket ? NULL
+				: environment("BERTH_URL"),
+		.token = environment("BERTH_TOKEN"),
+	};
+	return EXIT_OK;
+}
+
+static int act(struct parsed *p)
+{
+	struct globals globals;
+	int code;
+
+	if (p->globals[GLOBAL_HELP]) {
+		if (p->verb)
+			help_print_verb(p->verb);
+		else
+			help_print();
+		return EXIT_OK;
+	}
+	if (p->globals[GLOBAL_VERSION]) {
+		printf("berth %s\n", BERTH_VERSION);
+		return EXIT_OK;
+	}
+	if (!p->verb)
+		return usage_error("what should be done? `berth help` lists the verbs");
+	code = globals_init(&globals, p);
+	if (code != EXIT_OK)
+		return code;
+	p->call.globals = &globals;
+	return p->verb->run(&p->call);
+}
+
+/* With 0, 1 or 2 closed, the next file we open would become our output. */
+static void open_standard_fds(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	struct parsed p = {0};
+	int code;
+
+	open_standard_fds();
+	/* Whoever started us may ignore it, and then no child could be waited for. */
+	signal(SIGCHLD, SIG_DFL);
+	code = parse(&p, argc, argv);
+	if (code == EXIT_OK)
+		code = act(&p);
+	/* An answer that could not be written (full disk, closed pipe) is no answer. */
+	if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_OK) {
+		screen_error("cannot write the answer: %m");
+		code = EXIT_FAILED;
+	}
+	return code;
+}
