@@ -1,0 +1,144 @@
+"""The command line itself: help, wrong words, exit codes, output."""
+
+import os
+import pty
+import subprocess
+import sys
+
+from harness import INFO, check, equal, http, main
+
+VERBS = ["info", "up", "down", "doctor", "version", "help"]
+
+
+def help_lists_verbs(place):
+    for args in (["--help"], ["-h"], ["help"]):
+        r = place.run(*args)
+        equal((r.returncode, r.stderr), (0, ""), args)
+        for verb in VERBS:
+            check(f"\n  {verb} " in r.stdout, verb)
+        check("Exit codes:" in r.stdout and "no daemon answers" in r.stdout)
+        check("BERTH_SOCKET" in r.stdout and "Examples:" in r.stdout)
+
+
+def each_verb_has_help(place):
+    for verb in VERBS:
+        first = place.run(verb, "--help")
+        equal(first.returncode, 0, verb)
+        check(first.stdout.startswith(f"Usage: berth {verb}"), first.stdout)
+        check("Examples:" in first.stdout and "--json" in first.stdout, verb)
+        equal(place.run("help", verb).stdout, first.stdout, verb)
+        equal(max(len(line) for line in first.stdout.splitlines()) <= 100, True, verb)
+
+
+def version_flag(place):
+    r = place.run("--version")
+    equal(r.returncode, 0)
+    check(r.stdout.startswith("berth ") and r.stdout.count("\n") == 1, r.stdout)
+
+
+def wrong_words(place):
+    for args, wanted in [
+            (["inf"], "berth: there is no verb `inf`; did you mean `info`?\n"),
+            (["docter"], "berth: there is no verb `docter`; did you mean `doctor`?\n"),
+            (["xyzzy"], "berth: there is no verb `xyzzy`; `berth help` lists them\n"),
+            (["x\033[31m" + "y" * 5000], None),
+            (["help", "dwon"], "berth: there is no verb `dwon`; did you mean `down`?\n"),
+            (["up", "--sate-dir", "x"],
+             "berth: berth up has no flag `--sate-dir`; did you mean `--state-dir`?\n"),
+            (["--frobnicate"], "berth: berth has no flag `--frobnicate`; `berth --help` lists them\n"),
+            (["info", "-x"], None),
+            (["up", "--state-dir"], "berth: `--state-dir` wants a value: --state-dir DIR\n"),
+            (["up", "--state-dir="], "berth: `--state-dir` wants a value: --state-dir DIR\n"),
+            (["info", "--json=yes"], "berth: `--json` takes no value\n"),
+            (["info", "more"], "berth: berth info does not know what to do with `more`\n"),
+            (["info", "--", "--json"], "berth: berth info does not know what to do with `--json`\n"),
+            (["--socket", "a", "--url", "http://b", "info"],
+             "berth: --socket and --url exclude each other\n"),
+            (["down", "--timeout", "soon"], "berth: --timeout wants seconds, from 1 to 86400\n"),
+            (["down", "--timeout", "0"], None),
+            (["--url", "http://127.0.0.1:1", "up"], None),
+            (["--url", "http://127.0.0.1:1", "down"], None),
+            ([], "berth: what should be done? `berth help` lists the verbs\n")]:
+        r = place.run(*args)
+        equal((r.returncode, r.stdout), (2, ""), args)
+        equal(r.stderr.count("\n"), 1, args)
+        check("\033" not in r.stderr, args)
+        if wanted:
+            equal(r.stderr, wanted, args)
+
+
+def flags_on_both_sides(place):
+    missing = place.path("none.sock")
+    for args in (["--socket", missing, "info"], ["info", "--socket", missing],
+                 ["info", "--socket=" + missing], ["--socket", "/x", "info", "--socket", missing]):
+        r = place.run(*args)
+        equal(r.returncode, 3, args)
+        check(missing in r.stderr, r.stderr)
+    r = place.run("info", env={"BERTH_SOCKET": missing})
+    check(missing in r.stderr, r.stderr)
+    r = place.run("info", "--socket", missing, env={"BERTH_URL": "http://127.0.0.1:1"})
+    check(missing in r.stderr, "a flag outranks the environment", r.stderr)
+
+
+def unwritable_output(place):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        r = place.run("--help", stdout=full)
+    equal(r.returncode, 1)
+    check("cannot write" in r.stderr, r.stderr)
+
+
+def closed_descriptors(place):
+    server = place.serve(http(200, INFO))
+    r = subprocess.run(["/bin/sh", "-c", 'exec "$0" info --socket "$1" <&- >&- 2>&-', place.berth,
+                        place.path("api.sock")], env=place.env, check=False, timeout=60)
+    equal(r.returncode, 0)
+    # Had the connection become fd 1, the table would have been sent to the server.
+    equal((len(server.requests), server.requests[0].count("\r\n\r\n")), (1, 1))
+
+
+def on_a_terminal(place, env):
+    """What `berth doctor` writes to a terminal."""
+    leader, follower = pty.openpty()
+    try:
+        r = place.run("doctor", env={"TERM": "xterm", **env}, stdout=follower)
+        check(r.returncode in (0, 1), r.stderr)
+        os.set_blocking(leader, False)
+        return os.read(leader, 65536)
+    finally:
+        os.close(leader)
+        os.close(follower)
+
+
+def colours(place):
+    check(b"\033[32m" in on_a_terminal(place, {}), "a terminal gets colours")
+    check(b"\033" not in on_a_terminal(place, {"NO_COLOR": "1"}), "NO_COLOR")
+    check(b"\033" not in on_a_terminal(place, {"TERM": "dumb"}), "TERM=dumb")
+    check("\033" not in place.run("doctor", env={"TERM": "xterm"}).stdout, "a pipe gets none")
+
+
+def other_programs(place):
+    for name in ("berth-keeper", "berth-init"):
+        program = os.path.join(sys.argv[1], name)
+        r = place.run("--version", program=program)
+        equal((r.returncode, r.stdout.split()[0]), (0, name))
+        equal(place.run("--help", program=program).returncode, 0, name)
+        for args in ([], ["--nonsense"], ["--version", "more"]):
+            r = place.run(*args, program=program)
+            equal((r.returncode, r.stdout, r.stderr.count("\n")), (2, "", 1), name)
+    check(os.path.getsize(os.path.join(sys.argv[1], "berth-init")) <= 60 * 1024, "size of init")
+    r = subprocess.run(["ldd", os.path.join(sys.argv[1], "berth-init")], capture_output=True,
+                       text=True, check=False)
+    check("not a dynamic" in r.stderr or "statically linked" in r.stdout, r.stdout, r.stderr)
+
+
+main([
+    ("help lists all verbs, exit codes and variables", help_lists_verbs),
+    ("each verb has help with examples", each_verb_has_help),
+    ("--version", version_flag),
+    ("wrong words are one sentence and exit code 2", wrong_words),
+    ("flags stand before or after the verb and outrank the environment", flags_on_both_sides),
+    ("output that cannot be written is a failure", unwritable_output),
+    ("closed descriptors do not become our output", closed_descriptors),
+    ("colours only on a terminal that wants them", colours),
+    ("keeper and init say what they are; init is small and static", other_programs),
+])
