@@ -1,0 +1,141 @@
+"""Runs the tests that meson knows and counts TAP test points; scripts/test has built everything.
+
+Tests of the suite `release` run from build/, all others from build-asan/. meson itself takes a
+program that prints nothing for a skipped one; here that is a failure, as is a crash, a leak or a
+timeout after the last point.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+SANITIZED, RELEASE = "build-asan", "build"
+SHOWN_LINES = 100
+ENVIRONMENT = {
+    "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+POINT = re.compile(r"(not )?ok\b *\d* *-? *(.*)")
+DIRECTIVE = re.compile(r"(?<!\\)# *(SKIP|TODO)\b *", re.I)
+EMPTY_PLAN = re.compile(r"1\.\.0\b *(?:# *SKIP\b *(.*))?$", re.I)
+
+
+class Counts(NamedTuple):
+    passed: int
+    failed: list  # of names
+    skipped: list  # of (name, reason)
+
+
+def count(name, stdout, result):
+    """The points of one program. `result` is meson's word for how the program as a whole ended."""
+    passed, failed, skipped = 0, [], []
+    lines = stdout.splitlines()
+    for line in lines:
+        point = POINT.match(line)
+        if not point:
+            continue
+        title, directive, reason = (*DIRECTIVE.split(point[2], maxsplit=1), "", "")[:3]
+        if directive.upper() == "SKIP":
+            skipped.append((f"{name}: {title.strip()}", reason))
+        elif point[1] and directive.upper() != "TODO":
+            failed.append(f"{name}: {title.strip()}")
+        else:
+            passed += 1
+    empty = next(filter(None, map(EMPTY_PLAN.match, lines)), None)
+    has_points = bool(passed or failed or skipped)
+    if result == "SKIP" and not has_points and empty and empty[1] is not None:
+        skipped.append((name, empty[1]))
+    elif not has_points:
+        failed.append(f"{name}: no test points ({result})")
+    elif result not in ("OK", "SKIP") and not failed:
+        failed.append(f"{name}: the program as a whole ({result})")
+    return Counts(passed, failed, skipped)
+
+
+def named_skips(readme):
+    """What the README's lines "Skips: `name` ..." allow: programs, or "program: point"."""
+    lines = [line for line in readme.splitlines() if line.startswith("Skips:")]
+    return set(re.findall(r"`([^`]+)`", "\n".join(lines)))
+
+
+def unnamed(skipped, allowed):
+    return [s for s in skipped if s[0] not in allowed and s[0].split(":")[0] not in allowed]
+
+
+def tests_of(build):
+    listed = subprocess.run(["meson", "introspect", "--tests", build], check=True,
+                            capture_output=True, text=True).stdout
+    for test in json.loads(listed):
+        suites = {s.split(":")[-1] for s in test["suite"]}
+        if ("release" in suites) == (build == RELEASE):
+            yield test["name"], suites
+
+
+def show(test):
+    """What a program that did not do well said: all but its good points."""
+    lines = (test.get("stdout") or "").splitlines() + (test.get("stderr") or "").splitlines()
+    told = [line for line in lines if not re.match(r"ok\b", line)]
+    print(f"-- {test['name']}: {test['result']}, {test['duration']:.1f} s")
+    if len(told) > SHOWN_LINES:
+        print(f"   ... {len(told) - SHOWN_LINES} lines before these")
+    for line in told[-SHOWN_LINES:]:
+        print(f"   {line}")
+
+
+def run(build, names):
+    """Runs these tests and yields (name, stdout, result) for each, also if meson lost one."""
+    log = os.path.join(build, "meson-logs", "testlog.json")
+    if os.path.exists(log):
+        os.unlink(log)
+    print(f"== {len(names)} test programs of {build}/", flush=True)
+    subprocess.run(["meson", "test", "-C", build, "--no-rebuild", *names],
+                   env={**os.environ, **ENVIRONMENT}, check=False)
+    results = {}
+    if os.path.exists(log):
+        with open(log, encoding="utf-8") as file:
+            for test in map(json.loads, file):
+                # The log calls it "project:suite / name".
+                results[test["name"].split(" / ")[-1]] = (test.get("stdout") or "", test["result"])
+                if test["result"] != "OK":
+                    show(test)
+    for name in names:
+        yield (name, *results.get(name, ("", "it did not run")))
+
+
+def main(wanted):
+    known = {build: dict(tests_of(build)) for build in (SANITIZED, RELEASE)}
+    words = {w for tests in known.values() for name, suites in tests.items() for w in (name, *suites)}
+    for word in wanted:
+        if word not in words:
+            print(f"scripts/test: there is no test or suite \"{word}\"", file=sys.stderr)
+            return 2
+    passed, failed, skipped = 0, [], []
+    for build, tests in known.items():
+        names = [name for name, suites in tests.items() if not wanted or {name, *suites} & set(wanted)]
+        for name, stdout, result in run(build, names) if names else ():
+            counts = count(name, stdout, result)
+            passed += counts.passed
+            failed += counts.failed
+            skipped += counts.skipped
+
+    readme = pathlib.Path("README.md")
+    allowed = named_skips(readme.read_text(encoding="utf-8")) if readme.exists() else set()
+    unexpected = unnamed(skipped, allowed) if os.environ.get("CI") == "true" else []
+    print()
+    for name, reason in skipped:
+        print(f"skipped: {name} ({reason})")
+    for name, _ in unexpected:
+        print(f"a skip that README.md does not name: {name}")
+    for name in failed:
+        print(f"failed: {name}")
+    print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
+    return 1 if failed or unexpected or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
