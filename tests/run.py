@@ -70,7 +70,12 @@ def unnamed(skipped, allowed):
 def tests_of(build):
     listed = subprocess.run(["meson", "introspect", "--tests", build], check=True,
                             capture_output=True, text=True).stdout
+    seen = set()
     for test in json.loads(listed):
+        # meson's own log writer dies of two tests with one name.
+        if test["name"] in seen:
+            sys.exit(f"scripts/test: two tests are called \"{test['name']}\"")
+        seen.add(test["name"])
         suites = {s.split(":")[-1] for s in test["suite"]}
         if ("release" in suites) == (build == RELEASE):
             yield test["name"], suites

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static int replay(const char *path)
 {
-	cleanup_file FILE *file = fopen(path, "rb");
+	cleanup_file FILE *file = fopen(path, "rbe");
 	cleanup_free uint8_t *exact = NULL;
 	static uint8_t bytes[1 << 22];
 	size_t n;
