@@ -52,13 +52,13 @@ static void path_add_foreign(struct path *p, struct str name)
 		unsigned char c = (unsigned char)name.at[i];
 
 		if (n > NAME_MAX_BYTES - 4) {
-			n += (size_t)sprintf(out + n, "...");
+			n += (size_t)snprintf(out + n, sizeof(out) - n, "...");
 			break;
 		}
 		if (c >= ' ' && c < 0x7f && c != '"' && c != '\\')
 			out[n++] = (char)c;
 		else
-			n += (size_t)sprintf(out + n, "\\x%02x", c);
+			n += (size_t)snprintf(out + n, sizeof(out) - n, "\\x%02x", c);
 	}
 	path_add(p, out, n);
 }
@@ -74,7 +74,8 @@ static void path_of(const struct json_reader *r, size_t depth, struct path *ret)
 		char number[24];
 
 		if (l->kind == JSON_LEVEL_STRINGS || l->kind == JSON_LEVEL_IGNORED_ARRAY) {
-			path_add(ret, number, (size_t)sprintf(number, "[%u]", l->count - 1));
+			snprintf(number, sizeof(number), "[%u]", l->count - 1);
+			path_add(ret, number, strlen(number));
 			continue;
 		}
 		if (i > 0)

@@ -102,7 +102,7 @@ static void test_doubles(void)
 	tap_ok("doubles come back as they were, NaN and infinity are errors");
 }
 
-static void test_errors(void)
+static void test_bad_text(void)
 {
 	static const char *const bad[] = {"\xff", "a\xc3", "\xed\xa0\x80", "\xc0\x80",
 					  "\xf4\x90\x80\x80"};
@@ -119,7 +119,10 @@ static void test_errors(void)
 		check_str(end(), "EILSEQ");
 	}
 	tap_ok("text that is not UTF-8 is refused");
+}
 
+static void test_misplaced(void)
+{
 	begin();
 	check_str(end(), "EINVAL");
 	begin();
@@ -164,21 +167,24 @@ static void test_errors(void)
 	json_array_end(&w);
 	json_array_end(&w);
 	check_str(end(), "EINVAL");
+	tap_ok("calls out of place are errors that stick");
+}
+
+static void test_depth(void)
+{
 	begin();
 	for (int i = 0; i < 1000; i++)
 		json_array(&w);
 	for (int i = 0; i < 2000; i++)
 		json_array_end(&w);
 	check_str(end(), "EINVAL");
-	tap_ok("calls out of place are errors that stick");
-
 	begin();
 	for (int i = 0; i < JSON_DEPTH_MAX; i++)
 		json_array(&w);
 	for (int i = 0; i < JSON_DEPTH_MAX; i++)
 		json_array_end(&w);
 	check(strlen(end()) == 2 * JSON_DEPTH_MAX);
-	tap_ok("as deep as the parser goes");
+	tap_ok("as deep as the parser goes, and no deeper");
 }
 
 static void test_output(void)
@@ -235,7 +241,9 @@ int main(void)
 {
 	test_all();
 	test_doubles();
-	test_errors();
+	test_bad_text();
+	test_misplaced();
+	test_depth();
 	test_output();
 	test_limit();
 	buf_close(&out);
