@@ -19,8 +19,7 @@
 
 struct store {
 	struct sqlite3 *db; /* the thread's while it runs */
-	bool is_locked_out; /* the last operation waited in vain for another program; the thread's
-			     */
+	bool is_locked_out; /* the last wait for a lock was in vain; the thread's */
 	enum store_sync sync;
 	char instance[STORE_INSTANCE_LEN + 1];
 	unsigned unfinished; /* submitted, `done` not called yet; the loop's */
@@ -233,8 +232,7 @@ void store_close(struct store *store)
 	uv_close((uv_handle_t *)&store->wake_loop, on_closed);
 }
 
-/* SQLite gives its other files the mode of the database, so that one must be right from the start.
- */
+/* SQLite gives its other files the mode of the database: it must be right from the start. */
 static int make_file(const char *path, struct err *err)
 {
 	cleanup_fd int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -262,8 +260,7 @@ static int prepare_file(const char *path, struct err *err)
 	if ((st.st_mode & 077) != 0 && chmod(path, 0600) < 0)
 		return err_set(err, -errno, ERR_INTERNAL, "its mode cannot be set to 0600: %s",
 			       strerror(errno));
-	/* SQLite would take an empty file for a new database and delete the log that belongs to it.
-	 */
+	/* SQLite would take an empty file for a new database, and delete its log. */
 	snprintf(log_path, sizeof(log_path), "%s-wal", path);
 	if (st.st_size == 0 && lstat(log_path, &log) == 0 && log.st_size > 0)
 		return err_set(err, -EIO, ERR_CONFLICT,

@@ -50,7 +50,7 @@ static inline const char *scratch_path(const char *name)
 
 static inline void scratch_write(const char *path, const void *bytes, size_t len)
 {
-	FILE *file = fopen(path, "wb");
+	FILE *file = fopen(path, "wbe");
 
 	if (!file || fwrite(bytes, 1, len, file) != len || fclose(file) != 0) {
 		perror(path);

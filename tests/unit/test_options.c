@@ -29,7 +29,7 @@ static void args_close(struct args *args)
 }
 
 #define PARSE(config, action, err, ...)                                                            \
-	parse(config, action, err, (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+	parse(config, action, err, (const char *const[]){__VA_ARGS__, NULL})
 
 static int parse(struct config *config, enum options_action *action, struct err *err,
 		 const char *const *list)
@@ -47,7 +47,7 @@ static void test_flags(void)
 	struct config c;
 	struct err err;
 
-	check(PARSE(&c, &action, &err) == 0);
+	check(PARSE(&c, &action, &err, NULL) == 0);
 	check(action == OPTIONS_RUN && c.paths.socket[0] == '/');
 	check(PARSE(&c, &action, &err, "--socket=/a.sock", "--state-dir", "/s", "--run-dir", "/r",
 		    "--runtime", "/bin/true", "--listen", "127.0.0.1:0", "--token-file", "/t",
@@ -68,13 +68,13 @@ static void test_flags(void)
 static void test_relative(void)
 {
 	enum options_action action;
-	char expected[PATH_MAX];
+	char current[PATH_MAX], expected[PATH_MAX + 8];
 	struct config c;
 	struct err err;
 
-	check(chdir(scratch_dir) == 0 && getcwd(expected, sizeof(expected) - 8));
+	check(chdir(scratch_dir) == 0 && getcwd(current, sizeof(current)));
 	check(PARSE(&c, &action, &err, "--state-dir", "state/", "--run-dir", "./run") == 0);
-	strcat(expected, "/state");
+	snprintf(expected, sizeof(expected), "%s/state", current);
 	check_str(c.paths.state_dir, expected);
 	check(strstr(c.paths.socket, "/./run/berthd/api.sock") && c.paths.socket[0] == '/');
 	tap_ok("relative directories count from the current one");

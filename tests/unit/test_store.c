@@ -401,7 +401,7 @@ static void test_full_disk(enum store_sync sync, const char *name)
 
 static size_t slurp(const char *path, char **ret)
 {
-	FILE *file = fopen(path, "rb");
+	FILE *file = fopen(path, "rbe");
 	struct stat st;
 
 	if (!file || fstat(fileno(file), &st) < 0)
@@ -445,7 +445,7 @@ static void test_damaged(void)
 	for (int i = 0; i < 20; i++)
 		check(run_sql(&bed, &op, INSERT_BLOB) == 0);
 	close_bed(&bed);
-	file = fopen(path, "r+b");
+	file = fopen(path, "r+be");
 	check(file && fseek(file, 4096, SEEK_SET) == 0);
 	for (int i = 0; file && i < 4; i++)
 		check(fwrite(bytes, 1, sizeof(bytes), file) == sizeof(bytes));

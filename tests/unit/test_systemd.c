@@ -114,7 +114,7 @@ static int listening(int domain, const char *path)
 	if (domain == AF_UNIX) {
 		fd = unix_socket(SOCK_STREAM, path, false);
 	} else {
-		fd = socket(AF_INET, SOCK_STREAM, 0);
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		check(bind(fd, (struct sockaddr *)&any, sizeof(any)) == 0);
 	}
 	check(listen(fd, 8) == 0);
@@ -169,7 +169,7 @@ static void not_listening(void)
 	struct systemd_socket sockets[SYSTEMD_SOCKETS_MAX];
 	struct err err = {0};
 
-	check(socket(AF_INET, SOCK_STREAM, 0) == 3);
+	check(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) == 3);
 	setenv("LISTEN_FDS", "1", 1);
 	check(systemd_sockets(sockets, &err) == -EINVAL);
 	check(strstr(err.sentence, "not a listening stream socket"));
@@ -180,7 +180,7 @@ static void not_a_socket(void)
 	struct systemd_socket sockets[SYSTEMD_SOCKETS_MAX];
 	struct err err = {0};
 
-	check(open("/dev/null", O_RDONLY) == 3);
+	check(open("/dev/null", O_RDONLY | O_CLOEXEC) == 3);
 	setenv("LISTEN_FDS", "1", 1);
 	check(systemd_sockets(sockets, &err) == -ENOTSOCK);
 	check(strstr(err.sentence, "not a socket"));
