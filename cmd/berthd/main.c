@@ -61,8 +61,8 @@ static void on_drained(void *arg)
 {
 	struct program *p = arg;
 
-	if (--p->servers_open == 0 && p->has_signals)
-		close_signals(p);
+	if (--p->servers_open == 0)
+		uv_stop(&p->loop);
 }
 
 static void drain(struct program *p, unsigned grace_ms)
@@ -90,18 +90,29 @@ static void on_stop(uv_signal_t *handle, int number)
 	drain(p, p->berthd.config.drain_ms ? p->berthd.config.drain_ms : 1);
 }
 
-static int reload_tokens(struct program *p, struct err *err)
+static int load_tokens(struct tokens **ret, const struct config *config, struct err *err)
 {
-	struct tokens *fresh;
+	*ret = NULL;
+	return config->token_file[0] ? tokens_load(ret, config->token_file, err) : 0;
+}
+
+/* All or nothing: a mistake in the file or in the tokens leaves everything as it was. */
+static int reload(struct program *p, unsigned *ret_stale, struct err *err)
+{
+	struct config fresh = p->berthd.config;
+	struct tokens *tokens;
 	int r;
 
-	if (!p->berthd.config.token_file[0])
-		return 0;
-	r = tokens_load(&fresh, p->berthd.config.token_file, err);
+	r = options_reload(p->argc, p->argv, &fresh, ret_stale, err);
+	if (r < 0)
+		return r;
+	r = load_tokens(&tokens, &fresh, err);
 	if (r < 0)
 		return r;
 	tokens_free(p->tokens);
-	p->tokens = fresh;
+	p->tokens = tokens;
+	p->berthd.config = fresh;
+	log_set_level(fresh.log_level);
 	return 0;
 }
 
@@ -110,22 +121,17 @@ static void on_reload(uv_signal_t *handle, int number)
 	struct program *p = handle->data;
 	unsigned stale = 0;
 	struct err err;
-	int r;
 
 	systemd_notify_reloading();
-	r = options_reload(p->argc, p->argv, &p->berthd.config, &stale, &err);
-	if (r == 0)
-		r = reload_tokens(p, &err);
-	if (r < 0)
+	if (reload(p, &stale, &err) < 0)
 		log_error("reload failed, the old settings stay: %s", err.sentence);
+	else
+		log_info("settings and tokens read again");
 	for (unsigned i = 0; i < CONFIG_SETTING_COUNT; i++) {
-		if (r == 0 && stale & 1u << i)
+		if (stale & 1u << i)
 			log_warn("setting=%s has changed and waits for a restart",
 				 config_setting_name(i));
 	}
-	log_set_level(p->berthd.config.log_level);
-	if (r == 0)
-		log_info("settings and tokens read again");
 	systemd_notify_ready();
 }
 
@@ -213,8 +219,9 @@ static int start(struct program *p, struct err *err)
 	int r;
 
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of that write, no end */
 	log_set_level(b->config.log_level);
-	r = reload_tokens(p, err);
+	r = load_tokens(&p->tokens, &b->config, err);
 	if (r < 0)
 		return r;
 	r = open_store(p, err);
@@ -254,10 +261,11 @@ static void finish(struct program *p)
 {
 	struct berthd *b = &p->berthd;
 
+	if (p->has_signals)
+		close_signals(p);
 	if (p->servers_open) {
 		drain(p, 0);
-		while (p->servers_open)
-			uv_run(&p->loop, UV_RUN_ONCE);
+		uv_run(&p->loop, UV_RUN_DEFAULT);
 	}
 	if (b->api)
 		server_free(b->api);
