@@ -11,16 +11,29 @@
 
 #define PARTS_MAX 4
 
-static void check_fullness(struct conn *c)
+static struct stream *answer_under_way(struct conn *c)
 {
 	struct exchange *x = c->exchange;
 
-	if (!x || !x->answer.producer || c->state == CONN_CLOSED)
-		return;
-	if (conn_unsent(c) >= CONN_WRITE_HIGH)
-		stream_pause(&x->answer);
-	else if (conn_unsent(c) <= CONN_WRITE_LOW)
-		stream_resume(&x->answer);
+	return x && x->answer.producer && c->state != CONN_CLOSED ? &x->answer : NULL;
+}
+
+/* Only pauses: a producer is never resumed from within its own push. */
+static void check_full(struct conn *c)
+{
+	struct stream *answer = answer_under_way(c);
+
+	if (answer && conn_unsent(c) >= CONN_WRITE_HIGH)
+		stream_pause(answer);
+}
+
+/* Whoever is paused has bytes in flight, so this comes. */
+static void check_room(struct conn *c)
+{
+	struct stream *answer = answer_under_way(c);
+
+	if (answer && !c->is_broken && conn_unsent(c) <= CONN_WRITE_LOW)
+		stream_resume(answer);
 }
 
 static void on_written(uv_write_t *write, int status)
@@ -38,16 +51,21 @@ static void on_written(uv_write_t *write, int status)
 	if (c->state == CONN_FLUSH)
 		server_watch(c); /* the client takes bytes: its time begins anew */
 	conn_flush(c);
-	check_fullness(c);
+	check_room(c);
 	conn_proceed(c);
 }
 
 static void discard(struct conn *c)
 {
+	struct stream *answer = answer_under_way(c);
+
 	buf_close(&c->output);
 	if (!c->is_flying)
 		buf_close(&c->flying);
 	conn_broken(c);
+	/* A producer that pushes until it is paused must not go on for ever; its abort follows. */
+	if (answer)
+		stream_pause(answer);
 }
 
 /* Offers everything at hand to the kernel; what it does not take stays in `output`. */
@@ -135,5 +153,5 @@ void conn_output(struct conn *c, const uv_buf_t *parts, unsigned count)
 			}
 		}
 	}
-	check_fullness(c);
+	check_full(c);
 }

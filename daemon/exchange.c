@@ -133,6 +133,7 @@ void exchange_body(struct exchange *x, const struct stream_consumer *consumer, v
 	x->body.consumer_arg = arg;
 	x->body_wanted = true;
 	exchange_continue(x);
+	conn_proceed_soon(x->conn); /* a handler that comes later finds bytes waiting */
 }
 
 void exchange_body_pause(struct exchange *x)
