@@ -33,7 +33,9 @@ enum json_type {
 	JSON_STRINGS, /* struct json_strings: an array of JSON_STRING */
 	JSON_MAP,     /* struct json_map: an object whose values are JSON_STRING */
 	JSON_OBJECT,  /* a struct in place, described by `fields` */
-	JSON_IGNORED, /* any value; checked to be JSON and dropped */
+	/* Any value; checked to be JSON and dropped. Under the name "*": all fields that the table
+	 * does not name, for a reader of answers, whose writer may be newer. */
+	JSON_IGNORED,
 };
 
 struct json_strings {

@@ -424,6 +424,12 @@ static int read_field_name(struct json_reader *r, struct str key)
 			return 1;
 		}
 	}
+	for (i = 0; l->fields[i].name; i++) {
+		if (l->fields[i].type == JSON_IGNORED && strcmp(l->fields[i].name, "*") == 0) {
+			l->field = &l->fields[i];
+			return 1;
+		}
+	}
 	path_of_key(r, key, &path);
 	r->error = err_set(r->err, -EINVAL, ERR_INVALID_REQUEST, "unknown field \"%s\"", path.text);
 	return 0;
