@@ -123,7 +123,7 @@ static void probe_runtime(struct host_facts *ret, const char *runtime)
 	} else if (!strchr(runtime, '/')) {
 		find_program(runtime, ret->runtime);
 	} else if (strlen(runtime) < sizeof(ret->runtime) && is_program(runtime)) {
-		strcpy(ret->runtime, runtime);
+		snprintf(ret->runtime, sizeof(ret->runtime), "%s", runtime);
 	}
 	base = strrchr(ret->runtime, '/');
 	if (base)
@@ -177,7 +177,7 @@ static bool find_our_dir(const struct cgroups *cgroups, enum cgroups_kind kind, 
 			 struct str self_cgroup, char ret[PATH_MAX])
 {
 	if (is_root)
-		strcpy(ret, cgroups->of[kind].mount);
+		memcpy(ret, cgroups->of[kind].mount, PATH_MAX);
 	else if (!cgroups_own_dir(cgroups, kind, self_cgroup, ret))
 		return false;
 	return *ret && faccessat(AT_FDCWD, ret, W_OK, AT_EACCESS) == 0;

@@ -41,7 +41,7 @@ int client_socket(const struct globals *globals, char ret[PATH_MAX], struct err 
 		if (strlen(globals->socket) >= PATH_MAX)
 			return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
 				       "the socket's path is too long");
-		strcpy(ret, globals->socket);
+		snprintf(ret, PATH_MAX, "%s", globals->socket);
 		return 0;
 	}
 	r = paths_default(&paths, err);
@@ -103,7 +103,7 @@ static int address_fill(struct address *ret, const char *path)
 
 	ret->un.sun_family = AF_UNIX;
 	if (strlen(path) < sizeof(ret->un.sun_path)) {
-		strcpy(ret->un.sun_path, path);
+		memcpy(ret->un.sun_path, path, strlen(path) + 1);
 		return 0;
 	}
 	if (!slash || strlen(path) >= sizeof(dir))
@@ -305,16 +305,16 @@ static int get_by_socket(const struct globals *globals, CURL *curl, const char *
 			 struct answer *ret, struct err *err)
 {
 	cleanup(address_closep) struct address address = {.dir = -1};
-	char where[PATH_MAX + 16], *socket = where + strlen("berthd on ");
+	char where[PATH_MAX + 16], socket[PATH_MAX];
 	cleanup_free char *url = NULL;
 	cleanup_fd int copy = -1;
 	long error = 0;
 	int r;
 
-	strcpy(where, "berthd on ");
 	r = client_socket(globals, socket, err);
 	if (r < 0)
 		return r;
+	snprintf(where, sizeof(where), "berthd on %s", socket);
 	r = address_fill(&address, socket);
 	if (r < 0)
 		return connect_failed(socket, -r, err);

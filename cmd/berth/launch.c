@@ -39,7 +39,7 @@ static void find_daemon(char ret[PATH_MAX])
 		    access(ret, X_OK) == 0)
 			return;
 	}
-	strcpy(ret, "berthd"); /* posix_spawnp looks on PATH */
+	snprintf(ret, PATH_MAX, "berthd"); /* posix_spawnp looks on PATH */
 }
 
 /*

@@ -118,9 +118,9 @@ static int command_fill(struct command *command, const struct call *call, struct
 static int command_paths(const struct command *command, struct paths *ret, struct err *err)
 {
 	*ret = (struct paths){0};
-	strcpy(ret->state_dir, command->values[UP_STATE_DIR]);
-	strcpy(ret->run_dir, command->values[UP_RUN_DIR]);
-	strcpy(ret->socket, command->socket);
+	memcpy(ret->state_dir, command->values[UP_STATE_DIR], PATH_MAX);
+	memcpy(ret->run_dir, command->values[UP_RUN_DIR], PATH_MAX);
+	memcpy(ret->socket, command->socket, PATH_MAX);
 	return paths_complete(ret, err);
 }
 
