@@ -141,3 +141,16 @@ RULES = [
                                         "base/a.c": '#include <stdio.h>\n#include "base/a.h"\n'}),
     ]),
 ]
+
+GOOD = {
+    "base/a.h": "#include <unistd.h>\n",
+    "base/a.c": '#include "base/a.h"\n\n/* #include <uv.h> */\n#include <stdio.h>\n',
+    "proto/http.h": '#include <llhttp.h>\n#include "base/a.h"\n',
+    "proto/json.c": '#include <yajl/yajl_parse.h>\n#include <yajl/yajl_gen.h>\n#include <string.h>\n',
+    "container/a.c": '#include <sys/mount.h>\n#include "proto/frame.h"\n',
+    "daemon/websocket.c": '#include <uv.h>\n#include <wslay/wslay.h>\n#include "proto/http.h"\n',
+    "daemon/store_schema.c": "#include <sqlite3.h>\n",
+    "cmd/berthd/main.c": '#include "daemon/server.h"\n',
+    "cmd/berth/client.c": '#include <curl/curl.h>\n#include "cmd/berth/client.h"\n',
+    "tests/unit/test_store.c": '#include <sqlite3.h>\n#include "tap.h"\n#include "daemon/store.h"\n',
+}

@@ -18,13 +18,13 @@ import tools
 from tree import Tree
 
 FAMILIES = {
-    "layers": (layers.RULES, {}),
+    "layers": (layers.RULES, layers.GOOD),
     "sizes": (sizes.RULES, sizes.GOOD),
     "calls": (calls.RULES, calls.GOOD),
     "text": (text.RULES, text.GOOD),
-    "format": (tools.FORMAT, {}),
-    "cppcheck": (tools.STATIC, {}),
-    "scripts": (tools.SCRIPTS, {}),
+    "format": (tools.FORMAT, tools.GOOD),
+    "cppcheck": (tools.STATIC, tools.GOOD),
+    "scripts": (tools.SCRIPTS, tools.GOOD),
 }
 
 

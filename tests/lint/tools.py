@@ -75,3 +75,10 @@ SCRIPTS = [
         ("an unquoted variable", {"scripts/a": '#!/usr/bin/env bash\nrm -r $1\n'})]),
     Rule("python", check_python, [("a syntax error", {"tests/a.py": "def a(:\n"})]),
 ]
+
+GOOD = {
+    "base/a.c": "#include <stdlib.h>\n\nint a(const int *b)\n{\n\tif (!b)\n\t\treturn 0;\n"
+                "\treturn *b;\n}\n",
+    "scripts/a": '#!/usr/bin/env bash\nset -eu\nrm -r "$1"\n',
+    "tests/a.py": "def a():\n    return 1\n",
+}
