@@ -96,7 +96,7 @@ class Place:
         os.chmod(self.dir, 0o755)
         self.berth = os.path.join(self.dir, "berth")
         shutil.copy(os.path.join(BUILD, "berth"), self.berth)
-        self.servers, self.sockets = [], set()
+        self.servers = []
         self.env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": self.dir,
                     "XDG_RUNTIME_DIR": self.path("xdg"), "LC_ALL": "C"}
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
@@ -150,7 +150,6 @@ class Place:
         os.chmod(target, 0o755)
 
     def daemon_flags(self, name="d"):
-        self.sockets.add(self.path(name, "run", "berthd", "api.sock"))
         return ["--state-dir", self.path(name), "--run-dir", self.path(name, "run")]
 
     def daemon_socket(self, name="d"):
@@ -159,11 +158,21 @@ class Place:
     def close(self):
         for server in self.servers:
             server.close()
-        for path in self.sockets:
-            pid = peer_pid(path)
-            if pid and pid != os.getpid():
-                os.kill(pid, signal.SIGKILL)
+        for pid in self.left_over():
+            os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.dir, ignore_errors=True)
+
+    def left_over(self):
+        """Daemons that a test did not end. They need not have a socket any more, but their
+        command line names our directory, which is nobody else's."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+            except OSError:
+                continue
+            if int(pid) != os.getpid() and any(w.startswith(self.dir.encode()) for w in words):
+                yield int(pid)
 
 
 def peer_pid(path):
@@ -178,6 +187,8 @@ def peer_pid(path):
 
 def main(tests):
     failed = 0
+    # The time limit of a run ends us by SIGTERM: clean up then too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     print(f"1..{len(tests)}", flush=True)
     for number, (name, test) in enumerate(tests, 1):
         place = Place()
