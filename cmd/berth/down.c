@@ -109,7 +109,7 @@ static int refuse_foreign(const struct target *target, const char *path, struct 
 			       "berthd on %s runs in another pid namespace: stop it there", path);
 	return err_set(err, -EPERM, ERR_UNSUPPORTED,
 		       "berthd (pid %d) got %s from pid %d, a service manager that would start it "
-		       "again: stop it with `systemctl stop berthd.socket berthd.service`",
+		       "again: stop it with `systemctl stop berth.socket berth.service`",
 		       (int)target->pid, path, (int)target->peer);
 }
 
