@@ -1,0 +1,577 @@
+#!/usr/bin/env python3
+"""berthd as a program: how it starts, refuses to start, lets people in, and ends.
+
+    startup.py BERTHD
+"""
+
+import grp
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+
+from tap import (
+    TIMEOUT, Client, Directory, Program, Suite, expect, head, is_error, require, until,
+)
+
+TOKEN, OTHER = "correct-horse-battery-staple-0123456789", "another-token-for-tests-9876543210"
+BERTHD = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "berthd"
+
+
+class Place(Directory):
+    """Directories for one daemon."""
+
+    def __enter__(self):
+        super().__enter__()
+        self.socket, self.state, self.run = self / "s", self / "state", self / "run"
+        self.programs = []
+        return self
+
+    def __exit__(self, *_):
+        for p in self.programs:
+            p.kill()
+        super().__exit__()
+
+    def argv(self, *flags):
+        return [BERTHD, "--socket", self.socket, "--state-dir", self.state, "--run-dir", self.run,
+                *flags]
+
+    def start(self, *flags, **popen):
+        program = Program(self.argv(*flags), **popen)
+        self.programs.append(program)
+        return program
+
+    def connect(self):
+        return Client.unix(self.socket)
+
+    def tokens(self, *lines, mode=0o600):
+        path = self / "tokens"
+        with open(path, "w") as f:
+            f.write("".join(line + "\n" for line in lines))
+        os.chmod(path, mode)
+        return path
+
+    def listen(self, *flags):
+        """Starts it on a TCP port of the kernel's choice."""
+        program = self.start("--listen", "127.0.0.1:0", *flags)
+        return program, port_of(program, "listen")
+
+
+def port_of(program, listener):
+    """What the ready line says."""
+    found = re.search(rf" {listener}=127\.0\.0\.1:(\d+)\b", program.ready_line.decode())
+    require(found, f"no {listener} in {program.ready_line!r}")
+    return int(found[1])
+
+
+def fails(place, argv, *words, **popen):
+    """It must say one sentence with these words in it, exit with an error, and leave no socket."""
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT,
+                          **popen)
+    text = done.stderr.decode()
+    require(done.returncode > 0, f"exit code {done.returncode}: {text}")
+    expect(done.stdout, b"", "stdout")
+    require(text.endswith("\n") and text.count("\n") == 1, f"not one line: {text!r}")
+    require(len(text) > 20, f"not a sentence: {text!r}")
+    for word in words:
+        require(word.lower() in text.lower(), f"{word!r} is not in {text!r}")
+    return text
+
+
+def refuses(place, flags, *words):
+    fails(place, place.argv(*flags), *words)
+    require(not os.path.lexists(place.socket), "a socket was left behind")
+    program = place.start()  # and nothing is in the way of a good start
+    program.stop()
+
+
+def starts_and_ends():
+    with Place() as p:
+        d = p.start()
+        with p.connect() as c:
+            answer = c.get("/health")
+            expect((answer.status, answer.json()), (200, {"ok": True}))
+            expect(c.get("/v1/info").status, 200)
+        mode = os.stat(p.socket).st_mode
+        require(stat.S_ISSOCK(mode), "not a socket")
+        expect(stat.S_IMODE(mode), 0o600, "mode of the socket")
+        expect(stat.S_IMODE(os.stat(p.state).st_mode) & 0o077, 0, "mode of the state directory")
+        d.stop()
+        require(not os.path.lexists(p.socket), "the socket was left behind")
+        d = p.start()  # the directories are there now
+        d.signal(signal.SIGINT)
+        expect(d.wait(), 0, "exit code after SIGINT")
+
+
+def one_ready_line():
+    with Place() as p:
+        d = p.start()
+        d.process.terminate()
+        rest = d.process.stdout.read()
+        expect(rest, b"", "more on stdout")
+        expect(d.wait(), 0)
+
+
+def all_cloexec():
+    with Place() as p:
+        d = p.start()
+        bad = []
+        for n in os.listdir(f"/proc/{d.pid}/fd"):
+            if int(n) <= 2:
+                continue
+            with open(f"/proc/{d.pid}/fdinfo/{n}") as f:
+                flags = next(int(x.split()[1], 8) for x in f if x.startswith("flags:"))
+            if not flags & os.O_CLOEXEC:
+                bad.append(os.readlink(f"/proc/{d.pid}/fd/{n}"))
+        d.stop()
+        require(not bad, f"descriptors without CLOEXEC: {bad}")
+
+
+def errors_of_routes():
+    with Place() as p:
+        d = p.start()
+        with p.connect() as c:
+            for line, status in (("GET /nope HTTP/1.1", 404), ("DELETE /health HTTP/1.1", 405)):
+                c.send(head(line))
+                answer = c.read()
+                expect(answer.status, status)
+                is_error(answer)
+            c.send_if_taken(head("GET /health HTTP/1.1", "Content-Length: 5") + b"hello")
+            answer = c.read()
+            expect(answer.status, 413)
+            is_error(answer)
+        with p.connect() as c:
+            c.send_if_taken(head("GET /health HTTP/1.1", "A: " + "b" * 40000))
+            expect(c.read().status, 431)
+        with p.connect() as c:
+            for path in ("/echo", "/slow", "/stats", "/ok"):
+                expect(c.get(path).status, 404, "a test route in the real daemon")
+        d.stop()
+
+
+def serves_contract():
+    with Place() as p:
+        d = p.start()
+        with p.connect() as c:
+            answer = c.get("/v1/openapi.json")
+            expect(answer.status, 200)
+            require("/health" in answer.json()["paths"], "no /health in the contract")
+            page = c.get("/v1/openapi.html")
+            expect(page.status, 200)
+            require((page.header("Content-Type") or "").startswith("text/html"), str(page))
+        d.stop()
+
+
+def socket_in_use():
+    with Place() as p, Place() as other:
+        d = p.start()
+        other.socket = p.socket
+        fails(other, other.argv(), p.socket)
+        expect(p.connect().get("/health").status, 200, "the first one")
+        d.stop()
+
+
+def stale_socket():
+    with Place() as p:
+        d = p.start()
+        d.kill()
+        require(os.path.exists(p.socket), "no stale socket to try this with")
+        d = p.start()
+        expect(p.connect().get("/health").status, 200)
+        d.stop()
+
+
+def not_a_socket():
+    with Place() as p:
+        with open(p.socket, "w") as f:
+            f.write("precious")
+        fails(p, p.argv(), p.socket)
+        with open(p.socket) as f:
+            expect(f.read(), "precious", "the file in the way")
+
+
+def state_locked():
+    with Place() as p:
+        d = p.start()
+        first = p.socket
+        p.socket = p / "s2"
+        fails(p, p.argv(), p.state)
+        require(not os.path.lexists(p.socket), "a socket was left behind")
+        p.socket = first
+        expect(p.connect().get("/health").status, 200, "the first one")
+        d.stop()
+
+
+def no_permission():
+    """An ordinary user in front of directories that are not theirs."""
+    with Place() as p:
+        os.chmod(p.path, 0o755)
+        binary = p / "berthd"  # the build tree may be closed to others
+        shutil.copy(BERTHD, binary)
+        closed = p / "closed"
+        os.mkdir(closed, 0o700)
+        drop = []
+        if os.getuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            drop = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}",
+                    "--clear-groups"]
+            mine = p / "mine"
+            os.mkdir(mine)
+            os.chown(mine, nobody.pw_uid, nobody.pw_gid)
+        else:
+            mine = p / "mine"
+            os.mkdir(mine)
+            os.chmod(closed, 0)
+        for at in ("socket", "state-dir", "run-dir"):
+            flags = {"socket": f"{mine}/s", "state-dir": f"{mine}/state", "run-dir": f"{mine}/run"}
+            flags[at] = f"{closed}/x/y"
+            argv = [x for k, v in flags.items() for x in (f"--{k}", v)]
+            fails(p, [*drop, binary, *argv], "permission", cwd=p.path)
+            require(not os.path.lexists(f"{mine}/s"), "a socket was left behind")
+        os.chmod(closed, 0o700)
+
+
+def bad_flags():
+    with Place() as p:
+        for flags, word in (
+            (["--nonsense"], "nonsense"),
+            (["--listen"], "listen"),
+            (["stray"], "stray"),
+            (["--listen", "nonsense", "--token-file", p.tokens(TOKEN)], "--listen"),
+            (["--listen", "127.0.0.1:99999", "--token-file", p.tokens(TOKEN)], "--listen"),
+            (["--listen", "127.0.0.1:-1", "--token-file", p.tokens(TOKEN)], "--listen"),
+            (["--listen", "127.0.0.1:", "--token-file", p.tokens(TOKEN)], "--listen"),
+            (["--preview", "nonsense"], "--preview"),
+            (["--socket-group", "no-such-group"], "group"),
+            (["--log-level", "loud"], "--log-level"),
+        ):
+            refuses(p, flags, word)
+
+
+def long_socket_path():
+    with Place() as p:
+        p.socket = p / ("x" * 200)
+        fails(p, p.argv(), "xxx")
+
+
+def bad_config():
+    with Place() as p:
+        path = p / "config.json"
+        for text, word in (
+            ('{"nonsense": 1}', "nonsense"),
+            ('{"listen": 5}', "listen"),
+            ('{"listen": "127.0.0.1:0", "listen": "127.0.0.1:0"}', "listen"),
+            ("{", path),
+            ("", path),
+            ("[" * 100000, path),
+            ("\xff\xfe", path),
+        ):
+            with open(path, "w", encoding="latin-1") as f:
+                f.write(text)
+            refuses(p, ["--config", path], word)
+        refuses(p, ["--config", p / "missing"], p / "missing")
+        refuses(p, ["--config", p.path], p.path)
+
+
+def token_files():
+    with Place() as p:
+        listen = ["--listen", "127.0.0.1:0"]
+        refuses(p, listen, "token")
+        refuses(p, [*listen, "--token-file", p / "missing"], p / "missing")
+        refuses(p, [*listen, "--token-file", p.tokens()], "token")
+        refuses(p, [*listen, "--token-file", p.tokens("", "  ", "")], "token")
+        refuses(p, [*listen, "--token-file", p.tokens(TOKEN, mode=0o604)], p / "tokens")
+        refuses(p, [*listen, "--token-file", p.tokens(TOKEN, mode=0o644)], p / "tokens")
+        refuses(p, [*listen, "--token-file", p.path], p.path)
+
+
+def port_in_use():
+    with Place() as p, socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        refuses(p, ["--listen", f"127.0.0.1:{port}", "--token-file", p.tokens(TOKEN)], str(port))
+        refuses(p, ["--preview", f"127.0.0.1:{port}"], str(port))
+
+
+def status_with(port, target, *headers):
+    with Client.tcp(port) as c:
+        answer = c.get(target, *headers)
+        if answer.status >= 400:
+            is_error(answer)
+        return answer.status
+
+
+def tokens_on_tcp():
+    with Place() as p:
+        d, port = p.listen("--token-file", p.tokens("", TOKEN, OTHER))
+        info = "/v1/info"
+        expect(status_with(port, "/health"), 200, "/health is open")
+        expect(status_with(port, info), 401, "no token")
+        for value in (
+            f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Bearer", "Bearer x", TOKEN,
+            f"Basic {TOKEN}", f"Bearer {TOKEN} {OTHER}", f"Bearer {TOKEN.upper()}",
+        ):
+            expect(status_with(port, info, f"Authorization: {value}"), 401, value)
+        expect(status_with(port, info, f"Authorization: Bearer {TOKEN}"), 200, "first token")
+        expect(status_with(port, info, f"Authorization: Bearer {OTHER}"), 200, "second token")
+        expect(status_with(port, info, f"authorization: bearer {TOKEN}"), 200, "scheme's case")
+        expect(
+            status_with(port, info, f"Authorization: Bearer {OTHER}x",
+                        f"Authorization: Bearer {TOKEN}"), 401, "two of them")
+        with Client.tcp(port) as c:
+            answer = c.get(info)
+            require("bearer" in (answer.header("WWW-Authenticate") or "").lower(), str(answer))
+            expect(c.get("/health").status, 200, "the connection goes on")
+            expect(status_with(port, "/nope"), 401, "unknown paths do not tell")
+        with Client.tcp(port) as c:  # a refused upload is refused before it is read
+            c.send_if_taken(head("POST /v1/info HTTP/1.1", "Content-Length: 1000000",
+                                 "Expect: 100-continue"))
+            expect(c.read().status, 401)
+        expect(p.connect().get(info).status, 200, "the Unix socket needs no token")
+        require(TOKEN not in d.stderr() and OTHER not in d.stderr(), "a token is in the log")
+        d.stop()
+
+
+def tokens_rotate():
+    with Place() as p:
+        d, port = p.listen("--token-file", p.tokens(TOKEN))
+        info = "/v1/info"
+
+        def code(token):
+            return status_with(port, info, f"Authorization: Bearer {token}")
+
+        expect((code(TOKEN), code(OTHER)), (200, 401))
+        kept = Client.tcp(port)
+        expect(kept.get("/health").status, 200)
+        inode = os.stat(p.socket).st_ino
+        p.tokens(OTHER)
+        d.signal(signal.SIGHUP)
+        until(lambda: code(OTHER) == 200, "the new token")
+        expect(code(TOKEN), 401, "the old token")
+        expect(kept.get("/health").status, 200, "a connection across the reload")
+        kept.close()
+        expect(os.stat(p.socket).st_ino, inode, "the socket's inode")
+        p.tokens()  # a reload that would let nobody in, or everybody, is not done
+        before = len(d.stderr())
+        d.signal(signal.SIGHUP)
+        until(lambda: len(d.stderr()) > before, "a line about the failed reload")
+        expect((code(OTHER), code(TOKEN)), (200, 401), "after a bad reload")
+        p.tokens(TOKEN, mode=0o644)
+        before = len(d.stderr())
+        d.signal(signal.SIGHUP)
+        until(lambda: len(d.stderr()) > before, "a line about the failed reload")
+        expect((code(OTHER), code(TOKEN)), (200, 401), "after a reload of a readable file")
+        d.stop()
+
+
+LAUNCH = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def socket_activation():
+    with Place() as p, socket.socket(socket.AF_UNIX) as s:
+        path = p / "activated"
+        s.bind(path)
+        s.listen(16)
+        early = Client.unix(path)  # waits in the queue of systemd's socket
+        early.send(head("GET /health HTTP/1.1"))
+        d = Program(
+            [sys.executable, "-c", LAUNCH, str(s.fileno()), *p.argv()], pass_fds=(s.fileno(),))
+        p.programs.append(d)
+        expect(early.read().status, 200, "a request from before the start")
+        early.close()
+        require(not os.path.lexists(p.socket), "it made a socket of its own beside the passed one")
+        d.stop()
+        require(os.path.exists(path), "a socket that is not its own was removed")
+
+
+def notifies():
+    with Place() as p, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        path = p / "notify"
+        s.bind(path)
+        s.settimeout(TIMEOUT)
+        d = p.start(env={**os.environ, "NOTIFY_SOCKET": path})
+        require("READY=1" in s.recv(4096).decode().split("\n"), "no READY=1")
+        d.process.terminate()
+        require("STOPPING=1" in s.recv(4096).decode().split("\n"), "no STOPPING=1")
+        expect(d.wait(), 0)
+
+
+def notify_socket_missing():
+    """A wrong NOTIFY_SOCKET does not keep it from serving."""
+    with Place() as p:
+        d = p.start(env={**os.environ, "NOTIFY_SOCKET": p / "missing"})
+        expect(p.connect().get("/health").status, 200)
+        d.stop()
+
+
+def side_by_side():
+    with Place() as a, Place() as b, Place() as c:
+        daemons = [x.start() for x in (a, b, c)]
+        for x in (a, b, c):
+            expect(x.connect().get("/health").status, 200)
+        daemons[1].stop()
+        for x in (a, c):
+            expect(x.connect().get("/health").status, 200)
+        daemons[0].stop()
+        daemons[2].stop()
+
+
+def preview():
+    with Place() as p:
+        d = p.start("--preview", "127.0.0.1:0")
+        port = port_of(d, "preview")
+        with Client.tcp(port) as c:
+            for target in ("/", "/health", "/v1/info", "/v1/openapi.json"):
+                answer = c.get(target)
+                expect(answer.status, 404, target)
+                is_error(answer)
+        d.stop()
+
+
+def config_file():
+    """What flags say outranks the file."""
+    with Place() as p:
+        path = p / "config.json"
+        with open(path, "w") as f:
+            f.write("{}")
+        d = p.start("--config", path)
+        expect(p.connect().get("/health").status, 200)
+        d.signal(signal.SIGHUP)
+        expect(p.connect().get("/health").status, 200, "after SIGHUP")
+        with open(path, "w") as f:
+            f.write("{nonsense")
+        before = len(d.stderr())
+        d.signal(signal.SIGHUP)
+        until(lambda: len(d.stderr()) > before, "a line about the failed reload")
+        expect(p.connect().get("/health").status, 200, "after a bad SIGHUP")
+        d.stop()
+
+
+def descriptors():
+    """2,000 connections, good, bad and broken off, leave no descriptor behind."""
+    with Place() as p:
+        d = p.start()
+        before = d.fds()
+        for i in range(500):
+            with p.connect() as c:
+                expect(c.get("/health").status, 200)
+            with p.connect() as c:
+                c.send(b"GET /health HT")
+            with p.connect() as c:
+                c.send(b"nonsense\r\n\r\n")
+                if i % 2:
+                    c.read()
+            p.connect().close()
+        until(lambda: d.fds() == before, "descriptors to be closed")
+        d.stop()
+
+
+def out_of_descriptors():
+    """At the limit of descriptors it neither dies nor spins, and recovers."""
+    with Place() as p:
+        d = Program(["prlimit", "--nofile=64:64", *p.argv()])
+        p.programs.append(d)
+        clients = []
+        for _ in range(100):
+            clients.append(p.connect())
+        cpu = cpu_ticks(d.pid)
+        time.sleep(0.5)
+        used = (cpu_ticks(d.pid) - cpu) / os.sysconf("SC_CLK_TCK")
+        require(used < 0.25, f"it span: {used} s of CPU in half a second")
+        for c in clients:
+            c.close()
+        expect(p.connect().get("/health").status, 200)
+        d.stop()
+
+
+def cpu_ticks(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def idle_costs_nothing():
+    with Place() as p:
+        d = p.start()
+        kept = [p.connect() for _ in range(50)]
+        for c in kept:
+            c.get("/health")
+        cpu = cpu_ticks(d.pid)
+        time.sleep(1)
+        require(cpu_ticks(d.pid) - cpu <= 1, "it works while nothing happens")
+        for c in kept:
+            c.close()
+        d.stop()
+
+
+def socket_group():
+    """With a group the socket is 0660 and belongs to it."""
+    with Place() as p:
+        d = p.start("--socket-group", grp.getgrgid(os.getgid()).gr_name)
+        status = os.stat(p.socket)
+        expect((stat.S_IMODE(status.st_mode), status.st_gid), (0o660, os.getgid()))
+        d.stop()
+
+
+def version_and_help():
+    for flag in ("--version", "--help"):
+        done = subprocess.run([BERTHD, flag], capture_output=True, timeout=TIMEOUT)
+        expect((done.returncode, done.stderr), (0, b""), flag)
+        require(b"berthd" in done.stdout, flag)
+
+
+CASES = [
+    ("it starts, serves and ends", starts_and_ends),
+    ("one ready line", one_ready_line),
+    ("every descriptor is close-on-exec", all_cloexec),
+    ("--version and --help", version_and_help),
+    ("404, 405, 413, 431; no test routes", errors_of_routes),
+    ("the contract is served", serves_contract),
+    ("a socket in use by a live daemon", socket_in_use),
+    ("a stale socket is replaced", stale_socket),
+    ("a file in the socket's place", not_a_socket),
+    ("a socket path that is too long", long_socket_path),
+    ("a locked state directory", state_locked),
+    ("no permission", no_permission),
+    ("bad flags", bad_flags),
+    ("bad configuration", bad_config),
+    ("bad token files", token_files),
+    ("a port in use", port_in_use),
+    ("tokens on TCP", tokens_on_tcp),
+    ("SIGHUP rotates tokens", tokens_rotate),
+    ("SIGHUP rereads the configuration", config_file),
+    ("socket activation", socket_activation),
+    ("READY=1 and STOPPING=1", notifies),
+    ("a NOTIFY_SOCKET that is not there", notify_socket_missing),
+    ("several daemons side by side", side_by_side),
+    ("the preview listener answers 404", preview),
+    ("the socket's group", socket_group),
+    ("no descriptor leaks", descriptors),
+    ("out of descriptors", out_of_descriptors),
+    ("idle costs no CPU", idle_costs_nothing),
+]
+
+
+def main():
+    wanted = sys.argv[2:]
+    t = Suite()
+    for name, function in CASES:
+        if not wanted or function.__name__ in wanted:
+            t.run(name, function)
+    t.done()
+
+
+if __name__ == "__main__":
+    main()
