@@ -300,8 +300,10 @@ int main(int argc, char **argv)
 	p.argc = argc;
 	p.argv = argv;
 	p.lock_fd = -1;
+	r = sockets_take(&p.sockets, &err);
 	uv_loop_init(&p.loop);
-	r = start(&p, &err);
+	if (r == 0)
+		r = start(&p, &err);
 	if (r < 0)
 		fprintf(stderr, "berthd: %s\n", err.sentence);
 	else

@@ -5,7 +5,6 @@
 
 #include "base/cleanup.h"
 #include "daemon/directory.h"
-#include "daemon/systemd.h"
 
 #define RUN_DIR_MODE 0711 /* the socket has a mode of its own */
 
@@ -22,13 +21,26 @@ static int need_tokens(bool has_tokens, struct err *err)
 		       "--token-file FILE");
 }
 
-static int take_passed(struct berthd *b, bool has_tokens, struct passed *ret, struct err *err)
+int sockets_take(struct sockets *ret, struct err *err)
 {
-	struct systemd_socket list[SYSTEMD_SOCKETS_MAX];
-	int count = systemd_sockets(list, err), r = count < 0 ? count : 0;
+	int count;
+
+	*ret = (struct sockets){0};
+	count = systemd_sockets(ret->passed, err);
+	if (count < 0)
+		return count;
+	ret->passed_len = count;
+	return 0;
+}
+
+static int open_passed(const struct sockets *sockets, struct berthd *b, bool has_tokens,
+		       struct passed *ret, struct err *err)
+{
+	const struct systemd_socket *list = sockets->passed;
+	int r = 0;
 
 	*ret = (struct passed){0};
-	for (int i = 0; i < count; i++) {
+	for (int i = 0; i < sockets->passed_len; i++) {
 		bool is_preview = !list[i].is_unix && strcmp(list[i].name, "preview") == 0;
 
 		if (r == 0 && !list[i].is_unix && !is_preview)
@@ -85,22 +97,21 @@ static int open_tcp(struct server *server, const struct host_port *where, bool n
 	return r;
 }
 
-int sockets_open(struct sockets *ret, struct berthd *b, bool has_tokens, struct err *err)
+int sockets_open(struct sockets *sockets, struct berthd *b, bool has_tokens, struct err *err)
 {
 	const struct config *config = &b->config;
 	struct passed passed;
 	int r;
 
-	*ret = (struct sockets){0};
-	r = take_passed(b, has_tokens, &passed, err);
+	r = open_passed(sockets, b, has_tokens, &passed, err);
 	if (r == 0 && !passed.has_unix)
-		r = open_unix(ret, b, err);
+		r = open_unix(sockets, b, err);
 	if (r == 0 && !passed.has_tcp && config->listen.host[0])
 		r = open_tcp(b->api, &config->listen, true, &b->listen_bound, err);
 	if (r == 0 && !passed.has_preview && config->preview.host[0])
 		r = open_tcp(b->preview, &config->preview, false, &b->preview_bound, err);
 	if (r < 0)
-		sockets_close(ret);
+		sockets_close(sockets);
 	return r;
 }
 
