@@ -75,14 +75,23 @@ static int remove_stale(int dir_fd, const char *name, const struct sockaddr_un *
 static int bind_private(int fd, int dir_fd, const char *name, const struct sockaddr_un *address,
 			const struct listen_access *access)
 {
+	int r = 0;
+
 	if (fchmod(fd, 0600) < 0 ||
 	    bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
 		return -errno;
-	if (access->gid != (gid_t)-1 && fchownat(dir_fd, name, (uid_t)-1, access->gid, 0) < 0)
-		return -errno;
-	if (access->mode != 0600 && fchmodat(dir_fd, name, access->mode, 0) < 0)
-		return -errno;
-	return listen(fd, LISTEN_BACKLOG) < 0 ? -errno : 0;
+	/* Who may write to the directory could have put a link there: it is not followed. */
+	if (access->gid != (gid_t)-1 &&
+	    fchownat(dir_fd, name, (uid_t)-1, access->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
+	else if (access->mode != 0600 &&
+		 fchmodat(dir_fd, name, access->mode, AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
+	else if (listen(fd, LISTEN_BACKLOG) < 0)
+		r = -errno;
+	if (r < 0)
+		unlinkat(dir_fd, name, 0);
+	return r;
 }
 
 static int open_directory(int *ret, const char *path, const char **name, struct err *err)
