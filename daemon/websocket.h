@@ -33,7 +33,10 @@ struct websocket_ops {
 struct websocket *websocket_accept(struct exchange *x, const struct websocket_ops *ops,
 				   size_t message_max, void *arg);
 
-/* 0, -EPIPE once it is closing, -ENOBUFS when WEBSOCKET_QUEUE_MAX would be passed, -ENOMEM. */
+/*
+ * 0, -EPIPE once it is closing, -ENOBUFS when WEBSOCKET_QUEUE_MAX would be passed, -ENOMEM. If it
+ * calls `pause`, and that calls websocket_close(), `closed` comes before this returns -EPIPE.
+ */
 int websocket_send(struct websocket *ws, bool is_text, struct str bytes);
 
 /* No more messages until resumed, but for what has been read (STREAM_OVERRUN_MAX bytes). */
