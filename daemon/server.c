@@ -298,6 +298,13 @@ static void on_listener_closed(uv_handle_t *handle)
 	check_drained(server);
 }
 
+/* One that could not be opened is closing already. */
+static void close_listener(struct listener *l)
+{
+	if (!uv_is_closing(&l->uv.handle))
+		uv_close(&l->uv.handle, on_listener_closed);
+}
+
 static int open_listener(struct listener *l, int fd, int family)
 {
 	uv_loop_t *loop = l->server->config.loop;
@@ -339,7 +346,7 @@ int server_listen(struct server *server, int fd, bool needs_token, struct err *e
 	list_append(&server->listeners, &l->link);
 	r = open_listener(l, fd, address.ss_family);
 	if (r < 0) {
-		uv_close(&l->uv.handle, on_listener_closed);
+		close_listener(l);
 		return err_set(err, r, ERR_INTERNAL, "cannot listen: %s", uv_strerror(r));
 	}
 	return 0;
@@ -373,10 +380,20 @@ int server_new(struct server **ret, const struct server_config *config)
 	return 0;
 }
 
+/* A handler that is told of one client may answer others as well, and so free any of the list. */
 static void cut_all(struct server *server)
 {
-	list_for_each_safe (node, &server->conns)
-		conn_cut(list_entry(node, struct conn, link));
+	struct list left;
+
+	list_init(&left);
+	while (!list_is_empty(&server->conns))
+		list_move(&left, server->conns.next);
+	while (!list_is_empty(&left)) {
+		struct conn *c = list_entry(left.next, struct conn, link);
+
+		list_move(&server->conns, &c->link);
+		conn_cut(c);
+	}
 }
 
 static void on_grace_over(uv_timer_t *timer)
@@ -395,8 +412,7 @@ void server_drain(struct server *server, unsigned grace_ms, void (*done)(void *a
 	if (!server->is_draining) {
 		server->is_draining = true;
 		list_for_each_safe (node, &server->listeners)
-			uv_close(&list_entry(node, struct listener, link)->uv.handle,
-				 on_listener_closed);
+			close_listener(list_entry(node, struct listener, link));
 		list_for_each_safe (node, &server->conns) {
 			struct conn *c = list_entry(node, struct conn, link);
 
