@@ -16,12 +16,13 @@ static const char *const names[CONN_STATE_COUNT] = {
 };
 
 static const unsigned moves[CONN_STATE_COUNT] = {
-	[CONN_IDLE]   = BIT(CONN_HEAD) | BIT(CONN_BODY) | BIT(CONN_BUSY) | BIT(CONN_CLOSED),
-	[CONN_HEAD]   = BIT(CONN_BODY) | BIT(CONN_BUSY) | BIT(CONN_CLOSED),
+	[CONN_IDLE]   = BIT(CONN_HEAD) | BIT(CONN_BODY) | BIT(CONN_BUSY) | BIT(CONN_FLUSH) |
+			BIT(CONN_CLOSED),
+	[CONN_HEAD]   = BIT(CONN_BODY) | BIT(CONN_BUSY) | BIT(CONN_FLUSH) | BIT(CONN_CLOSED),
 	[CONN_BODY]   = BIT(CONN_BUSY) | BIT(CONN_CLOSED),
 	[CONN_BUSY]   = BIT(CONN_FLUSH) | BIT(CONN_CLOSED),
 	[CONN_FLUSH]  = BIT(CONN_IDLE) | BIT(CONN_DRAIN) | BIT(CONN_LINGER) | BIT(CONN_CLOSED),
-	[CONN_DRAIN]  = BIT(CONN_IDLE) | BIT(CONN_LINGER) | BIT(CONN_CLOSED),
+	[CONN_DRAIN]  = BIT(CONN_IDLE) | BIT(CONN_FLUSH) | BIT(CONN_CLOSED),
 	[CONN_LINGER] = BIT(CONN_CLOSED),
 	[CONN_CLOSED] = 0,
 };
@@ -129,6 +130,22 @@ static void refuse(struct conn *c, const struct err *err)
 	exchange_reply_err(c->exchange, err);
 }
 
+static void flush(struct conn *c)
+{
+	c->unsent_seen = SIZE_MAX;
+	enter(c, CONN_FLUSH);
+}
+
+/* Nothing more is read from this client, but what it was answered still goes out. */
+static void leave(struct conn *c)
+{
+	c->close_wanted = true;
+	if (conn_unsent(c))
+		flush(c);
+	else
+		conn_cut(c);
+}
+
 static void serve(struct conn *c)
 {
 	enter(c, CONN_BUSY);
@@ -169,9 +186,9 @@ static bool step_head(struct conn *c, struct str *in)
 	struct err err;
 
 	if (!in->len) {
-		if (c->is_eof)
-			conn_cut(c);
-		return false;
+		if (c->is_eof || (c->state == CONN_IDLE && server_is_draining(c->server)))
+			leave(c);
+		return c->state == CONN_FLUSH;
 	}
 	switch (http_head_feed(&c->parser, in, &bytes, &err)) {
 	case HTTP_MORE:
@@ -193,7 +210,8 @@ static void on_body(void *arg, const char *bytes, size_t len)
 	struct conn *c = arg;
 	struct exchange *x = c->exchange;
 
-	x->body_received += len;
+	if (__builtin_add_overflow(x->body_received, len, &x->body_received))
+		x->body_received = UINT64_MAX;
 	if (c->state == CONN_BODY && x->body_received <= x->route->body_max) {
 		if (buf_append(&x->buffered, bytes, len) < 0)
 			x->body_received = UINT64_MAX; /* told as too large, below */
@@ -217,7 +235,7 @@ static void body_bad(struct conn *c, const struct err *err)
 	if (c->state == CONN_BODY)
 		refuse(c, err);
 	else if (c->state == CONN_DRAIN)
-		enter(c, CONN_LINGER);
+		flush(c);
 	else if (c->exchange->body_wanted)
 		stream_end(&c->exchange->body, -EBADMSG);
 }
@@ -236,7 +254,7 @@ static void body_too_large(struct conn *c)
 	c->is_garbled = true;
 	c->close_wanted = true;
 	if (c->state == CONN_DRAIN) {
-		enter(c, CONN_LINGER);
+		flush(c);
 	} else if (c->state == CONN_BUSY) {
 		stream_end(&c->exchange->body, -EFBIG);
 	} else {
@@ -247,27 +265,45 @@ static void body_too_large(struct conn *c)
 	}
 }
 
+/* Without input there is only one thing that may still have to be said. */
+static bool step_body_end(struct conn *c)
+{
+	struct exchange *x = c->exchange;
+
+	if (c->state == CONN_BUSY && x->body_wanted && !x->body.is_over) {
+		if (x->body_complete || (c->is_eof && x->is_upgraded))
+			stream_end(&x->body, 0);
+		else if (c->is_eof)
+			stream_end(&x->body, -ECONNRESET);
+		return x->body.is_over;
+	}
+	if (c->is_eof && c->state == CONN_BODY)
+		conn_cut(c);
+	else if (c->is_eof && c->state == CONN_DRAIN)
+		leave(c);
+	return c->state == CONN_FLUSH;
+}
+
 static bool step_body(struct conn *c, struct str *in)
 {
 	struct exchange *x = c->exchange;
+	struct str part = {in->at, in->len < CONN_READ_MAX ? in->len : CONN_READ_MAX};
+	enum http_result result = HTTP_MORE;
 	struct err err;
 
-	if (c->state == CONN_BUSY && x->body_wanted && x->body_complete && !x->body.is_over) {
-		stream_end(&x->body, 0);
-		return true;
-	}
 	if (x->body_complete || !in->len)
-		return false;
+		return step_body_end(c);
 	if (c->state == CONN_BUSY && (!x->body_wanted || x->body.is_paused))
 		return false;
+	/* No more at once than a consumer that is full has to take: STREAM_OVERRUN_MAX. */
+	*in = (struct str){in->at + part.len, in->len - part.len};
 	if (x->is_upgraded) {
-		struct str bytes = *in;
-
-		*in = (struct str){bytes.at + bytes.len, 0};
-		stream_push(&x->body, bytes.at, bytes.len);
+		stream_push(&x->body, part.at, part.len);
 		return true;
 	}
-	switch (http_body_feed(&c->parser, in, on_body, c, &err)) {
+	result = http_body_feed(&c->parser, &part, on_body, c, &err);
+	*in = (struct str){part.at, in->len + part.len};
+	switch (result) {
 	case HTTP_BAD:
 		body_bad(c, &err);
 		return true;
@@ -338,8 +374,7 @@ static bool step(struct conn *c, struct str *in)
 	case CONN_BUSY:
 		if (!c->exchange->is_answered)
 			return step_body(c, in);
-		enter(c, CONN_FLUSH);
-		c->unsent_seen = SIZE_MAX;
+		flush(c);
 		return true;
 	case CONN_FLUSH:
 		return step_flush(c);
@@ -373,6 +408,8 @@ void conn_proceed(struct conn *c)
 	if (c->is_processing)
 		return;
 	if (c->state == CONN_CLOSED) {
+		if (c->exchange)
+			exchange_gone(c->exchange, -ECONNRESET); /* who came late to the body */
 		release(c);
 		return;
 	}
@@ -387,7 +424,7 @@ void conn_proceed(struct conn *c)
 
 void conn_proceed_soon(struct conn *c)
 {
-	if (c->is_processing || c->state == CONN_CLOSED || c->proceed_wanted)
+	if ((c->is_processing && c->state != CONN_CLOSED) || c->proceed_wanted)
 		return;
 	c->proceed_wanted = true;
 	server_watch_now(c);
@@ -412,21 +449,18 @@ static void on_input(struct conn *c, struct str in)
 		set_reading(c, buf_len(&c->ahead) < CONN_AHEAD_MAX);
 }
 
-/* No more bytes will come. A client that has only closed its sending side still gets its answer. */
+/*
+ * No more bytes will come. A client that has only closed its sending side still gets its answers,
+ * also to what it has sent before and what waits in `ahead`.
+ */
 static void on_eof(struct conn *c)
 {
 	c->is_eof = true;
 	set_reading(c, false);
-	if (c->state != CONN_BUSY && c->state != CONN_FLUSH) {
-		conn_cut(c);
-		return;
-	}
-	if (c->exchange->is_upgraded) {
-		c->exchange->body_complete = true;
-		stream_end(&c->exchange->body, 0);
-	} else if (c->state == CONN_BUSY) {
+	if (c->state == CONN_BUSY && !c->exchange->is_upgraded)
 		exchange_gone(c->exchange, -ECONNRESET);
-	}
+	if (c->state == CONN_LINGER)
+		conn_cut(c);
 	conn_proceed(c);
 }
 
@@ -444,15 +478,25 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
 
 /* --- time --- */
 
-static bool peer_has_hung_up(struct conn *c)
+/* Reading is stopped, so only a look tells whether the client is still there. */
+static void look_for_peer(struct conn *c)
 {
+	struct exchange *x = c->exchange;
 	struct pollfd p = {.events = POLLRDHUP};
 	uv_os_fd_t fd;
 
-	if (uv_fileno(&c->uv.handle, &fd) < 0)
-		return true;
-	p.fd = fd;
-	return poll(&p, 1, 0) > 0;
+	if (uv_fileno(&c->uv.handle, &fd) == 0) {
+		p.fd = fd;
+		poll(&p, 1, 0);
+	}
+	server_watch(c);
+	if (p.revents & (POLLHUP | POLLERR) || (p.revents && x->is_upgraded && !x->body.is_over)) {
+		conn_cut(c);
+	} else if (p.revents && !x->is_upgraded) {
+		/* It sends no more: it may be gone, or wait for its answer, as after on_eof(). */
+		exchange_gone(x, -ECONNRESET);
+		conn_proceed(c);
+	}
 }
 
 static size_t unsent_by_kernel(const struct conn *c)
@@ -464,7 +508,7 @@ void conn_expire(struct conn *c)
 {
 	struct err err;
 
-	if (c->is_broken) {
+	if (c->is_broken && c->state != CONN_CLOSED) {
 		conn_cut(c);
 	} else if (c->proceed_wanted) {
 		c->proceed_wanted = false;
@@ -477,11 +521,7 @@ void conn_expire(struct conn *c)
 		refuse(c, &err);
 		conn_proceed(c);
 	} else if (c->state == CONN_BUSY) {
-		/* Reading is stopped, so only a look tells whether the client is still there. */
-		if (peer_has_hung_up(c))
-			conn_cut(c);
-		else
-			server_watch(c);
+		look_for_peer(c);
 	} else if (c->state == CONN_FLUSH && unsent_by_kernel(c) < c->unsent_seen) {
 		c->unsent_seen = unsent_by_kernel(c);
 		server_watch(c); /* slow, but it takes bytes */

@@ -2,14 +2,13 @@
  * One client connection. Private to the server's own files: server.c, conn.c, conn_output.c and
  * exchange.c; everybody else sees exchanges and streams.
  *
- *	         ┌──────────────────────────────── next request ───────────────────────────────┐
- *	         v                                                                             │
- *	accept  IDLE ──first byte──> HEAD ──checked──> BODY ──read whole──> BUSY ──answered──> FLUSH
- *	         │                    │                                      │ ^               │  │
- *	         │                    └── no body, or a streamed one ────────┘ │     body left │  │
- *close │                    └── refused ─────────────────────────────┼─> FLUSH       v  v wanted │
- *│            DRAIN LINGER └───────────── end of file, error, time-out ── CLOSED
- *<───────┴───────────────┴──┘
+ *	accept ──> IDLE ── first byte ──> HEAD ── checked ──> BODY ── read whole ──> BUSY
+ *	                                   └── no body, a streamed one, or refused ──> BUSY
+ *	BUSY ── answered ──> FLUSH ── sent ──> IDLE
+ *	                       ├── a body is left ──> DRAIN ── read ──> IDLE
+ *	                       └── close wanted ──> LINGER ── the client's end ──> CLOSED
+ *	IDLE, HEAD, DRAIN ── no more requests, but answers unsent ──> FLUSH
+ *	any of them ── error, time-out, nothing left to do ──> CLOSED
  *
  * HEAD collects a head, BODY a buffered body. In BUSY a handler owes the answer, and the bytes of a
  * streamed body flow beside it. FLUSH waits until the answer's bytes are out. DRAIN reads the

@@ -64,8 +64,9 @@ static void tell_gone(struct exchange *x, int status)
 	bool is_first = !x->is_gone;
 
 	x->is_gone = true;
-	if (!x->is_answered && x->body_wanted && !x->body_complete)
-		stream_end(&x->body, status);
+	/* As long as the connection is there, bytes may wait in front of the body's end. */
+	if (!x->is_answered && x->body_wanted && (x->is_begun || x->conn->state == CONN_CLOSED))
+		stream_end(&x->body, x->body_complete ? 0 : status);
 	if (x->is_answered)
 		return;
 	if (x->is_begun) {
@@ -406,6 +407,7 @@ struct stream *exchange_respond(struct exchange *x, int status, const char *type
 
 struct stream *exchange_upgrade(struct exchange *x, const struct upgrade *upgrade)
 {
+	assert(!x->body_wanted);
 	exchange_header(x, "Connection", "Upgrade");
 	exchange_header(x, "Upgrade", upgrade->protocol);
 	x->is_upgraded = true;

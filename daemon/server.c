@@ -223,6 +223,7 @@ void server_conn_added(struct conn *c)
 void server_conn_removed(struct conn *c)
 {
 	list_remove(&c->link);
+	list_remove(&c->timeout);
 	c->server->conns_len--;
 	check_drained(c->server);
 }
@@ -417,7 +418,7 @@ void server_drain(struct server *server, unsigned grace_ms, void (*done)(void *a
 			struct conn *c = list_entry(node, struct conn, link);
 
 			if (c->state == CONN_IDLE)
-				conn_cut(c);
+				conn_proceed(c);
 		}
 	}
 	if (!grace_ms)
