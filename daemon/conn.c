@@ -372,6 +372,7 @@ static bool step(struct conn *c, struct str *in)
 	case CONN_BODY:
 		return step_body(c, in);
 	case CONN_BUSY:
+		exchange_skip_body(c->exchange);
 		if (!c->exchange->is_answered)
 			return step_body(c, in);
 		flush(c);

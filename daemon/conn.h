@@ -147,6 +147,8 @@ struct exchange *exchange_new(struct conn *c, struct arena *arena, struct http_h
 void exchange_free(struct exchange *x);
 /* The client is gone: tells whoever needs to know, once. */
 void exchange_gone(struct exchange *x, int status);
+/* HEAD: once the answer's head is out, nobody wants the rest of a stream. */
+void exchange_skip_body(struct exchange *x);
 /* Sends 100 Continue if the client waits for it. */
 void exchange_continue(struct exchange *x);
 

@@ -18,12 +18,15 @@ static struct stream *answer_under_way(struct conn *c)
 	return x && x->answer.producer && c->state != CONN_CLOSED ? &x->answer : NULL;
 }
 
-/* Only pauses: a producer is never resumed from within its own push. */
+/*
+ * Only pauses: a producer is never resumed from within its own push. One that pushes until it is
+ * paused must not go on for ever on a broken connection; its abort follows.
+ */
 static void check_full(struct conn *c)
 {
 	struct stream *answer = answer_under_way(c);
 
-	if (answer && conn_unsent(c) >= CONN_WRITE_HIGH)
+	if (answer && (c->is_broken || conn_unsent(c) >= CONN_WRITE_HIGH))
 		stream_pause(answer);
 }
 
@@ -57,15 +60,11 @@ static void on_written(uv_write_t *write, int status)
 
 static void discard(struct conn *c)
 {
-	struct stream *answer = answer_under_way(c);
-
 	buf_close(&c->output);
 	if (!c->is_flying)
 		buf_close(&c->flying);
 	conn_broken(c);
-	/* A producer that pushes until it is paused must not go on for ever; its abort follows. */
-	if (answer)
-		stream_pause(answer);
+	check_full(c);
 }
 
 /* Offers everything at hand to the kernel; what it does not take stays in `output`. */
@@ -137,8 +136,10 @@ void conn_output(struct conn *c, const uv_buf_t *parts, unsigned count)
 	size_t len = buf_len(&c->output);
 
 	assert(count <= PARTS_MAX);
-	if (c->state == CONN_CLOSED || c->is_broken)
+	if (c->state == CONN_CLOSED || c->is_broken) {
+		check_full(c);
 		return;
+	}
 	for (unsigned i = 0; i < count; i++)
 		len += parts[i].len;
 	if (!c->is_flying && (!c->is_processing || len >= CONN_CORK_MAX)) {

@@ -347,8 +347,10 @@ static void answer_data(void *arg, const char *bytes, size_t len)
 	struct head_writer w = {line};
 	uv_buf_t parts[3];
 
-	if (x->head->method == HTTP_METHOD_HEAD)
+	if (x->head->method == HTTP_METHOD_HEAD) {
+		stream_pause(&x->answer); /* nothing else would stop it before its abort */
 		return;
+	}
 	parts[1] = as_buf((struct str){bytes, len});
 	if (x->framing != ANSWER_CHUNKED) {
 		conn_output(x->conn, parts + 1, 1);
@@ -376,6 +378,16 @@ static void answer_end(void *arg, int status)
 	answered(x);
 }
 
+void exchange_skip_body(struct exchange *x)
+{
+	struct stream answer = x->answer;
+
+	if (!x->is_begun || x->is_answered || x->head->method != HTTP_METHOD_HEAD)
+		return;
+	answered(x);
+	stream_abort(&answer);
+}
+
 static const struct stream_consumer answer_consumer = {answer_data, answer_end};
 
 static struct stream *begin_answer(struct exchange *x, int status, const char *type,
@@ -392,9 +404,12 @@ static struct stream *begin_answer(struct exchange *x, int status, const char *t
 		return NULL;
 	}
 	x->is_begun = true;
-	x->answer = (struct stream){producer, &answer_consumer, arg, x, false, false};
 	part = as_buf(head);
 	conn_output(x->conn, &part, 1);
+	/* Only now: a producer that does not know its stream yet must not be called. */
+	x->answer = (struct stream){producer, &answer_consumer, arg, x, false, false};
+	if (x->head->method == HTTP_METHOD_HEAD)
+		conn_proceed_soon(x->conn);
 	return &x->answer;
 }
 

@@ -81,6 +81,7 @@ void exchange_reply_err(struct exchange *x, const struct err *err);
 /*
  * Begins an answer of unknown length. The handler is the stream's producer and pushes into it, then
  * ends it; a status other than 0 cuts the connection, so that the client sees it was not complete.
+ * The answer to HEAD has no body: its producer is aborted when the handler has returned.
  * NULL: the client is gone and the exchange is over; nothing more will be called.
  */
 struct stream *exchange_respond(struct exchange *x, int status, const char *type,
