@@ -126,6 +126,8 @@ static void refuse(struct conn *c, const struct err *err)
 			return;
 		}
 	}
+	if (c->admission == ADMIT_NOT)
+		exchange_header(c->exchange, "Retry-After", "1");
 	enter(c, CONN_BUSY);
 	exchange_reply_err(c->exchange, err);
 }
@@ -541,7 +543,16 @@ static int init_handle(struct conn *c, uv_stream_t *listener)
 					: uv_pipe_init(loop, &c->uv.pipe, 0);
 }
 
-void conn_accept(struct server *server, uv_stream_t *listener, bool needs_token)
+/* The client may not have written yet: LINGER reads its request, so that no reset takes the 503. */
+static void turn_away(struct conn *c)
+{
+	struct err err;
+
+	err_set(&err, -EAGAIN, ERR_UNAVAILABLE, "too many connections: close some and try again");
+	refuse(c, &err);
+}
+
+void conn_accept(struct server *server, uv_stream_t *listener, enum admission admission)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 
@@ -550,7 +561,7 @@ void conn_accept(struct server *server, uv_stream_t *listener, bool needs_token)
 		return;
 	}
 	c->server = server;
-	c->needs_token = needs_token;
+	c->admission = admission;
 	c->state = CONN_IDLE;
 	list_init(&c->link);
 	list_init(&c->timeout);
@@ -568,5 +579,7 @@ void conn_accept(struct server *server, uv_stream_t *listener, bool needs_token)
 		uv_tcp_keepalive(&c->uv.tcp, 1, 60);
 	}
 	server_watch(c);
+	if (admission == ADMIT_NOT)
+		turn_away(c);
 	set_reading(c, true);
 }

@@ -50,6 +50,14 @@ enum conn_state {
 	CONN_STATE_COUNT,
 };
 
+/* On which terms a connection was let in. */
+enum admission {
+	ADMIT_TRUSTED, /* whoever can reach the listener may ask */
+	ADMIT_TOKEN,   /* each request needs a token, unless its route is open */
+	ADMIT_NOT,     /* too many are there: it gets a 503, and time to read it */
+	ADMISSION_COUNT,
+};
+
 enum answer_framing { ANSWER_SIZED, ANSWER_CHUNKED, ANSWER_UNTIL_CLOSE };
 
 struct answer_header {
@@ -103,7 +111,7 @@ struct conn {
 	size_t unsent_seen; /* when a slow client's progress was last looked at */
 
 	struct exchange *exchange;
-	bool needs_token;
+	enum admission admission;
 	bool is_reading;
 	bool is_processing; /* conn_process() is on the stack: leave the rest to it */
 	bool is_flying;
@@ -116,7 +124,7 @@ struct conn {
 };
 
 /* conn.c */
-void conn_accept(struct server *server, uv_stream_t *listener, bool needs_token);
+void conn_accept(struct server *server, uv_stream_t *listener, enum admission admission);
 /* The state has changed from outside of conn_process(): go on with what there is to do. */
 void conn_proceed(struct conn *c);
 /* The same on the loop's next turn, for callers that must not be called back at once. */

@@ -43,7 +43,7 @@ static bool is_authorized(const struct exchange *x)
 	const struct str *value = http_header_find(x->head, STR("authorization"));
 	struct str token;
 
-	if (!x->conn->needs_token || (x->route && x->route->is_open))
+	if (x->conn->admission != ADMIT_TOKEN || (x->route && x->route->is_open))
 		return true;
 	if (!value || value->len < 7 || !str_eq_nocase((struct str){value->at, 7}, STR("Bearer ")))
 		return false;

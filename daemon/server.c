@@ -12,6 +12,7 @@
 
 #define BACKLOG         1024
 #define PROBE_MS        1000  /* how often a client that is not read from is looked at */
+#define TURNED_AWAY_MS  500   /* for a client that is turned away to read why */
 #define COMPLAINT_MS    10000 /* between two log lines about the same trouble */
 #define DATE_HEADER_LEN 29
 
@@ -26,6 +27,7 @@ enum queue {
 	QUEUE_BODY,
 	QUEUE_WRITE,
 	QUEUE_LINGER,
+	QUEUE_TURNED_AWAY,
 	QUEUE_PROBE,
 	QUEUE_COUNT
 };
@@ -39,14 +41,14 @@ struct listener {
 	} uv;
 	struct list link;
 	struct server *server;
-	bool needs_token;
+	enum admission admission;
 };
 
 struct server {
 	struct server_config config;
 	struct list listeners;
 	struct list conns;
-	unsigned conns_len;
+	unsigned admitted[ADMISSION_COUNT]; /* how many of them on which terms */
 	struct list queues[QUEUE_COUNT];
 	unsigned limits_ms[QUEUE_COUNT];
 	uv_timer_t timer; /* at `armed_for`, when the first deadline passes */
@@ -79,7 +81,7 @@ bool server_is_draining(const struct server *server)
 
 unsigned server_connections(const struct server *server)
 {
-	return server->conns_len;
+	return server->admitted[ADMIT_TRUSTED] + server->admitted[ADMIT_TOKEN];
 }
 
 char *server_read_buffer(struct server *server)
@@ -142,6 +144,8 @@ static void on_timer(uv_timer_t *timer)
 
 static enum queue queue_of(const struct conn *c)
 {
+	if (c->admission == ADMIT_NOT)
+		return QUEUE_TURNED_AWAY;
 	switch (c->state) {
 	case CONN_IDLE:
 		return QUEUE_IDLE;
@@ -206,7 +210,9 @@ static void on_handle_closed(uv_handle_t *handle)
 
 static void check_drained(struct server *server)
 {
-	if (!server->is_draining || server->conns_len || !list_is_empty(&server->listeners))
+	/* By number: cut_all() empties the list for a while. */
+	if (!server->is_draining || server_connections(server) || server->admitted[ADMIT_NOT] ||
+	    !list_is_empty(&server->listeners))
 		return;
 	if (uv_is_closing((uv_handle_t *)&server->timer))
 		return;
@@ -217,14 +223,14 @@ static void check_drained(struct server *server)
 void server_conn_added(struct conn *c)
 {
 	list_append(&c->server->conns, &c->link);
-	c->server->conns_len++;
+	c->server->admitted[c->admission]++;
 }
 
 void server_conn_removed(struct conn *c)
 {
 	list_remove(&c->link);
 	list_remove(&c->timeout);
-	c->server->conns_len--;
+	c->server->admitted[c->admission]--;
 	check_drained(c->server);
 }
 
@@ -238,38 +244,17 @@ static bool may_complain(struct server *server)
 	return true;
 }
 
-static void on_turned_away(uv_handle_t *handle)
-{
-	free(handle);
-}
-
-/* Too many connections: one line that says so, without a struct conn. */
+/* Of those that are turned away only so many linger: the oldest goes before its time. */
 static void turn_away(struct server *server, uv_stream_t *listener)
 {
-	static const char answer[] =
-		"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-		"Content-Length: 79\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
-		"{\"error\":\"too many connections: close some and try again\","
-		"\"code\":\"unavailable\"}";
-	union {
-		uv_handle_t handle;
-		uv_stream_t stream;
-		uv_tcp_t tcp;
-		uv_pipe_t pipe;
-	} *uv = malloc(sizeof(*uv));
-	uv_buf_t bytes = uv_buf_init((char *)answer, sizeof(answer) - 1);
+	struct list *queue = &server->queues[QUEUE_TURNED_AWAY];
 
-	if (!uv)
-		return;
-	if (listener->type == UV_TCP)
-		uv_tcp_init(listener->loop, &uv->tcp);
-	else
-		uv_pipe_init(listener->loop, &uv->pipe, 0);
-	if (uv_accept(listener, &uv->stream) == 0)
-		uv_try_write(&uv->stream, &bytes, 1);
-	uv_close(&uv->handle, on_turned_away);
+	if (server->admitted[ADMIT_NOT] >= SERVER_TURNED_AWAY_MAX && !list_is_empty(queue))
+		conn_cut(list_entry(queue->next, struct conn, timeout));
+	conn_accept(server, listener, ADMIT_NOT);
 	if (may_complain(server))
-		log_warn("connection refused: %u are open, which is the limit", server->conns_len);
+		log_warn("connection refused: %u are open, which is the limit",
+			 server_connections(server));
 }
 
 static void on_connection(uv_stream_t *stream, int status)
@@ -281,10 +266,10 @@ static void on_connection(uv_stream_t *stream, int status)
 			log_error("cannot accept connections: %s", uv_strerror(status));
 		return;
 	}
-	if (l->server->conns_len >= l->server->config.limits.connections)
+	if (server_connections(l->server) >= l->server->config.limits.connections)
 		turn_away(l->server, stream);
 	else
-		conn_accept(l->server, stream, l->needs_token);
+		conn_accept(l->server, stream, l->admission);
 }
 
 /* --- listeners --- */
@@ -343,7 +328,7 @@ int server_listen(struct server *server, int fd, bool needs_token, struct err *e
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	}
 	l->server = server;
-	l->needs_token = needs_token;
+	l->admission = needs_token ? ADMIT_TOKEN : ADMIT_TRUSTED;
 	list_append(&server->listeners, &l->link);
 	r = open_listener(l, fd, address.ss_family);
 	if (r < 0) {
@@ -372,6 +357,7 @@ int server_new(struct server **ret, const struct server_config *config)
 	server->limits_ms[QUEUE_BODY] = limits->body_timeout_ms;
 	server->limits_ms[QUEUE_WRITE] = limits->write_timeout_ms;
 	server->limits_ms[QUEUE_LINGER] = limits->linger_timeout_ms;
+	server->limits_ms[QUEUE_TURNED_AWAY] = TURNED_AWAY_MS;
 	server->limits_ms[QUEUE_PROBE] = PROBE_MS;
 	uv_timer_init(config->loop, &server->timer);
 	uv_timer_init(config->loop, &server->grace);
@@ -401,8 +387,9 @@ static void on_grace_over(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
 
-	if (server->conns_len)
-		log_warn("%u connections cut: they did not finish in time", server->conns_len);
+	if (server_connections(server))
+		log_warn("%u connections cut: they did not finish in time",
+			 server_connections(server));
 	cut_all(server);
 }
 

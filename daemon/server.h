@@ -15,6 +15,9 @@
 #include "base/str.h"
 #include "daemon/exchange.h"
 
+/* Connections beyond the limit that are being told so, at any time. */
+#define SERVER_TURNED_AWAY_MAX 64
+
 /* What a connection may hold in memory; see also proto/http.h. */
 #define CONN_READ_MAX   (64 * 1024)  /* one read; one buffer per server */
 #define CONN_AHEAD_MAX  (64 * 1024)  /* pipelined bytes kept while an answer is owed */
@@ -73,6 +76,7 @@ void server_drain(struct server *server, unsigned grace_ms, void (*done)(void *a
 /* After `done`. */
 void server_free(struct server *server);
 
+/* Without those that are being turned away. */
 unsigned server_connections(const struct server *server);
 
 #endif

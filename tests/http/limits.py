@@ -272,17 +272,43 @@ def too_many(binary):
         for c in clients:
             expect(c.get("/ok").status, 200)
         for connect in (s.connect, s.connect_tcp):
-            with connect() as extra:
-                extra.send_if_taken(head("GET /ok HTTP/1.1"))
-                answer = extra.read()
-                expect(answer.status, 503)
-                is_error(answer)
-                extra.expect_end(is_reset_fine=True)
+            with connect() as extra:  # curl's way: write first, then read
+                extra.send(head("GET /ok HTTP/1.1"))
+                expect_turned_away(extra)
+            with connect() as extra:  # told before it asked; its request must not be a reset
+                select.select([extra.sock], [], [])
+                extra.send(head("GET /ok HTTP/1.1"))
+                expect_turned_away(extra)
         clients.pop().close()
         until(lambda: s.connect().get("/ok").status == 200, "a free place")
         for c in clients:
             expect(c.get("/ok").status, 200)
             c.close()
+
+
+def expect_turned_away(client):
+    answer = client.read()
+    expect(answer.status, 503)
+    expect(answer.header("Retry-After"), "1")
+    expect(answer.header("Connection"), "close")
+    is_error(answer)
+    client.expect_end()
+
+
+def turned_away_are_few(binary):
+    """Clients that were turned away and stay cost few descriptors, and not for long."""
+    with Testd(binary, "--connections", "1") as s, s.connect() as only:
+        expect(only.get("/ok").status, 200)
+        fds = s.program.fds()
+        for connect in (s.connect, s.connect_tcp):
+            clients = [connect() for _ in range(300)]
+            for c in clients[-64:]:
+                expect(c.read().status, 503)
+            require(s.program.fds() <= fds + 64, f"{s.program.fds() - fds} descriptors linger")
+            until(lambda: s.program.fds() == fds, "all to be gone", 5)
+            for c in clients:
+                c.close()
+        expect(only.get("/ok").status, 200)
 
 
 def vanishing(binary):
@@ -501,6 +527,7 @@ CASES = [
     ("chunks through /echo: exact", echo_chunked),
     ("200 MB from /big: exact", big_exact),
     ("the connection limit answers 503", too_many),
+    ("clients turned away do not pile up", turned_away_are_few),
     ("a client that vanishes is noticed", vanishing),
     ("a client that vanishes behind pipelined requests", vanishing_behind_pipeline),
     ("uploads that break off", vanishing_uploads),
