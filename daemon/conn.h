@@ -112,6 +112,7 @@ struct conn {
 
 	struct exchange *exchange;
 	enum admission admission;
+	bool is_known; /* it has shown a valid token */
 	bool is_reading;
 	bool is_processing; /* conn_process() is on the stack: leave the rest to it */
 	bool is_flying;

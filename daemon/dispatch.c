@@ -37,7 +37,7 @@ static void find_route(struct exchange *x, unsigned *allowed)
 	}
 }
 
-static bool is_authorized(const struct exchange *x)
+static bool is_authorized(struct exchange *x)
 {
 	const struct server_config *config = server_config(x->conn->server);
 	const struct str *value = http_header_find(x->head, STR("authorization"));
@@ -50,7 +50,10 @@ static bool is_authorized(const struct exchange *x)
 	token = (struct str){value->at + 7, value->len - 7};
 	while (token.len && *token.at == ' ')
 		token = (struct str){token.at + 1, token.len - 1};
-	return config->authorize(config->arg, token);
+	if (!config->authorize(config->arg, token))
+		return false;
+	x->conn->is_known = true;
+	return true;
 }
 
 static int refuse_method(struct exchange *x, unsigned allowed, struct err *err)

@@ -13,6 +13,7 @@
 #define BACKLOG         1024
 #define PROBE_MS        1000  /* how often a client that is not read from is looked at */
 #define TURNED_AWAY_MS  500   /* for a client that is turned away to read why */
+#define SPARED_MIN      16    /* connections that listeners with tokens leave to the others */
 #define COMPLAINT_MS    10000 /* between two log lines about the same trouble */
 #define DATE_HEADER_LEN 29
 
@@ -148,7 +149,7 @@ static enum queue queue_of(const struct conn *c)
 		return QUEUE_TURNED_AWAY;
 	switch (c->state) {
 	case CONN_IDLE:
-		return QUEUE_IDLE;
+		return c->admission == ADMIT_TOKEN && !c->is_known ? QUEUE_HEAD : QUEUE_IDLE;
 	case CONN_HEAD:
 		return QUEUE_HEAD;
 	case CONN_BODY:
@@ -253,8 +254,21 @@ static void turn_away(struct server *server, uv_stream_t *listener)
 		conn_cut(list_entry(queue->next, struct conn, timeout));
 	conn_accept(server, listener, ADMIT_NOT);
 	if (may_complain(server))
-		log_warn("connection refused: %u are open, which is the limit",
-			 server_connections(server));
+		log_warn("connection refused: too many are open connections=%u with_token=%u "
+			 "max_connections=%u",
+			 server_connections(server), server->admitted[ADMIT_TOKEN],
+			 server->config.limits.connections);
+}
+
+/* See struct server_limits. */
+static bool is_full(const struct server *server, enum admission admission)
+{
+	unsigned limit = server->config.limits.connections, spared = limit / 4;
+
+	if (spared < SPARED_MIN)
+		spared = SPARED_MIN < limit / 2 ? SPARED_MIN : limit / 2;
+	return server_connections(server) >= limit ||
+	       (admission == ADMIT_TOKEN && server->admitted[ADMIT_TOKEN] >= limit - spared);
 }
 
 static void on_connection(uv_stream_t *stream, int status)
@@ -266,7 +280,7 @@ static void on_connection(uv_stream_t *stream, int status)
 			log_error("cannot accept connections: %s", uv_strerror(status));
 		return;
 	}
-	if (server_connections(l->server) >= l->server->config.limits.connections)
+	if (is_full(l->server, l->admission))
 		turn_away(l->server, stream);
 	else
 		conn_accept(l->server, stream, l->admission);

@@ -25,6 +25,12 @@
 #define CONN_WRITE_LOW  (64 * 1024)  /* and resumed */
 #define CONN_DRAIN_MAX  (256 * 1024) /* of a refused body that are read for politeness */
 
+/*
+ * Whoever reaches a listener with tokens can open connections without having one. So all of its
+ * kind together may take only part of `connections`: they leave a quarter, but at least 16 and at
+ * most half, to listeners without tokens, such as the Unix socket. And a connection that has not
+ * shown a valid token yet may be idle only for `head_timeout_ms`.
+ */
 struct server_limits {
 	unsigned connections;       /* more are answered 503 and closed */
 	unsigned head_timeout_ms;   /* from a head's first byte to its last */

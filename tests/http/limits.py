@@ -311,6 +311,40 @@ def turned_away_are_few(binary):
         expect(only.get("/ok").status, 200)
 
 
+def token_clients_leave_room(binary):
+    """Whoever has only the TCP port cannot lock the Unix socket out."""
+    for limit, spared in ((64, 16), (100, 25), (10, 5)):
+        with Testd(binary, "--connections", str(limit), "--token", "t") as s:
+            greedy = [s.connect_tcp() for _ in range(limit - spared)]
+            for c in greedy:
+                expect(c.get("/ok").status, 401)
+            with s.connect_tcp() as extra:
+                extra.send(head("GET /ok HTTP/1.1", "Authorization: Bearer t"))
+                expect_turned_away(extra)
+            trusted = [s.connect() for _ in range(spared)]
+            for c in trusted:
+                expect(c.get("/ok").status, 200)
+            with s.connect() as extra:
+                expect_turned_away(extra)
+            for c in greedy + trusted:
+                c.close()
+
+
+def idle_without_token(binary):
+    """The long idle limit is for those who have shown a token."""
+    with Testd(binary, "--head-ms", "300", "--idle-ms", "60000", "--token", "t") as s:
+        with s.connect_tcp() as silent, s.connect_tcp() as unknown, s.connect_tcp() as known, \
+                s.connect() as trusted:
+            expect(trusted.get("/ok").status, 200)
+            expect(known.get("/ok", "Authorization: Bearer t").status, 200)
+            expect(unknown.get("/ok", "Authorization: Bearer x").status, 401)
+            silent.expect_end()
+            unknown.expect_end()
+            expect(known.get("/ok").status, 401, "each request needs its token")
+            expect(known.get("/ok", "Authorization: Bearer t").status, 200)
+            expect(trusted.get("/ok").status, 200)
+
+
 def vanishing(binary):
     """A client that goes away while its handler runs is noticed at once."""
     with Testd(binary) as s:
@@ -528,6 +562,8 @@ CASES = [
     ("200 MB from /big: exact", big_exact),
     ("the connection limit answers 503", too_many),
     ("clients turned away do not pile up", turned_away_are_few),
+    ("TCP clients leave room for the Unix socket", token_clients_leave_room),
+    ("without a token idle time is short", idle_without_token),
     ("a client that vanishes is noticed", vanishing),
     ("a client that vanishes behind pipelined requests", vanishing_behind_pipeline),
     ("uploads that break off", vanishing_uploads),

@@ -45,12 +45,14 @@ static const struct option options[] = {
 	{ "linger-ms",   required_argument, NULL, 'l' },
 	{ "grace-ms",    required_argument, NULL, 'g' },
 	{ "connections", required_argument, NULL, 'c' },
+	{ "token",       required_argument, NULL, 't' },
 	{ 0 },
 };
 /* clang-format on */
 
 struct flags {
 	const char *socket;
+	const char *token; /* that TCP needs; NULL: none */
 	struct server_limits limits;
 	unsigned grace_ms;
 };
@@ -93,6 +95,9 @@ static int parse_flags(int argc, char **argv, struct flags *ret)
 		case 'c':
 			ret->limits.connections = number;
 			break;
+		case 't':
+			ret->token = optarg;
+			break;
 		default:
 			return -EINVAL;
 		}
@@ -126,7 +131,14 @@ static int listen_tcp(struct testd *t, unsigned *ret_port, struct err *err)
 	    getsockname(fd, (struct sockaddr *)&address, &len) < 0)
 		return err_set(err, -errno, ERR_INTERNAL, "cannot bind a TCP port: %m");
 	*ret_port = ntohs(address.sin_port);
-	return server_listen(t->server, take_fd(&fd), false, err);
+	return server_listen(t->server, take_fd(&fd), t->token != NULL, err);
+}
+
+static bool authorize(void *arg, struct str token)
+{
+	struct testd *t = arg;
+
+	return str_eq(token, str_of(t->token));
 }
 
 static void on_drained(void *arg)
@@ -171,6 +183,7 @@ int main(int argc, char **argv)
 	log_set_level(LOG_ERROR_LEVEL);
 	signal(SIGPIPE, SIG_IGN);
 	t.grace_ms = flags.grace_ms;
+	t.token = flags.token;
 	uv_loop_init(&t.loop);
 	t.terminate.data = &t;
 	uv_signal_init(&t.loop, &t.terminate);
@@ -179,6 +192,7 @@ int main(int argc, char **argv)
 							  .routes = routes,
 							  .nothing_here = "there is nothing here",
 							  .limits = flags.limits,
+							  .authorize = authorize,
 							  .arg = &t});
 	if (r == 0)
 		r = serve(&t, &flags, &err);

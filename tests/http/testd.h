@@ -20,6 +20,7 @@ struct testd {
 	uv_signal_t terminate;
 	struct server *server;
 	unsigned grace_ms;
+	const char *token; /* that TCP needs; NULL: none */
 	/* What GET /stats tells. */
 	unsigned handled;    /* POST /count: a smuggled request would show here */
 	unsigned gone;       /* on_gone callbacks */
