@@ -44,6 +44,44 @@ const char *err_code_name(enum err_code code)
 	return names[code];
 }
 
+#define WHOLE_MAX (2 * 4096 + 1024) /* two paths and what is said about them */
+#define CUT       "[...]"
+#define TAIL_LEN  320
+
+/* A long path must not push the reason out: what does not fit is cut from the middle. */
+static void put_sentence(struct err *err, const char *format, va_list args)
+{
+	char whole[WHOLE_MAX];
+	const size_t size = sizeof(err->sentence);
+	size_t len, head = size - 1 - TAIL_LEN - strlen(CUT), tail;
+	int n = vsnprintf(whole, sizeof(whole), format, args);
+
+	if (n < 0)
+		n = snprintf(whole, sizeof(whole), "%s", format);
+	len = strlen(whole);
+	if (len < size) {
+		memcpy(err->sentence, whole, len + 1);
+		return;
+	}
+	tail = len - TAIL_LEN;
+	/* Between two characters: what goes into JSON must stay UTF-8. */
+	while (head > 0 && ((unsigned char)whole[head] & 0xc0) == 0x80)
+		head--;
+	while (((unsigned char)whole[tail] & 0xc0) == 0x80)
+		tail++;
+	snprintf(err->sentence, size, "%.*s" CUT "%s", (int)head, whole, whole + tail);
+}
+
+/* For what was put together already. */
+__attribute__((format(printf, 2, 3))) static void put(struct err *err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	put_sentence(err, format, args);
+	va_end(args);
+}
+
 int err_set(struct err *err, int error, enum err_code code, const char *format, ...)
 {
 	va_list args;
@@ -53,25 +91,24 @@ int err_set(struct err *err, int error, enum err_code code, const char *format, 
 		return error;
 	err->code = code;
 	va_start(args, format);
-	vsnprintf(err->sentence, sizeof(err->sentence), format, args);
+	put_sentence(err, format, args);
 	va_end(args);
 	return error;
 }
 
 int err_wrap(struct err *err, int error, const char *intent, ...)
 {
-	char inner[sizeof(err->sentence)];
+	char inner[sizeof(err->sentence)], outer[4096 + 256];
 	va_list args;
-	int n;
 
 	assert(error < 0);
 	if (!err)
 		return error;
 	memcpy(inner, err->sentence, sizeof(inner));
 	va_start(args, intent);
-	n = vsnprintf(err->sentence, sizeof(err->sentence), intent, args);
+	if (vsnprintf(outer, sizeof(outer), intent, args) < 0)
+		outer[0] = '\0';
 	va_end(args);
-	if (n >= 0 && (size_t)n < sizeof(err->sentence))
-		snprintf(err->sentence + n, sizeof(err->sentence) - n, ": %s", inner);
+	put(err, "%s: %s", outer, inner);
 	return error;
 }

@@ -47,6 +47,11 @@ struct err {
 /* The stable code that clients see, such as "invalid_request". */
 const char *err_code_name(enum err_code code);
 
+/*
+ * A sentence that is too long, such as one with a long path, is cut in its middle: what happened
+ * is said at its end.
+ */
+
 /* Returns `error`, a negative errno, so that a failure is one line. `err` may be NULL. */
 __attribute__((format(printf, 4, 5))) int err_set(struct err *err, int error, enum err_code code,
 						  const char *format, ...);
