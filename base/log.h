@@ -1,7 +1,8 @@
 /*
  * One line per decided failure or change, on stderr: "<time> <level> <what> key=value ...". Only
  * daemon/ and cmd/ log. Values that come from outside go through log_value(), so that they can
- * neither break a line nor a terminal.
+ * neither break a line nor a terminal. Nothing here waits: lines that a full pipe does not take are
+ * dropped, and their number is told with the next line that it takes.
  */
 #ifndef BERTH_BASE_LOG_H
 #define BERTH_BASE_LOG_H
