@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "cmd/berthd/options.h"
 #include "cmd/berthd/sockets.h"
@@ -287,6 +288,8 @@ int main(int argc, char **argv)
 	struct err err;
 	int r;
 
+	if (descriptors_fill_standard() < 0)
+		return 1;
 	r = options_parse(argc, argv, &p.berthd.config, &action, &err);
 	if (r < 0) {
 		fprintf(stderr, "berthd: %s\n", err.sentence);

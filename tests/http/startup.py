@@ -17,7 +17,8 @@ import sys
 import time
 
 from tap import (
-    TIMEOUT, Client, Directory, Program, Suite, expect, head, is_error, require, until,
+    TIMEOUT, Client, Directory, Program, Suite, die_with_parent, expect, head, is_error, require,
+    until,
 )
 
 TOKEN, OTHER = "correct-horse-battery-staple-0123456789", "another-token-for-tests-9876543210"
@@ -131,6 +132,31 @@ def all_cloexec():
                 bad.append(os.readlink(f"/proc/{d.pid}/fd/{n}"))
         d.stop()
         require(not bad, f"descriptors without CLOEXEC: {bad}")
+
+
+def closed_descriptors():
+    """Without stdin, stdout or stderr it serves and ends all the same."""
+    for redirections in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        with Place() as p:
+            d = subprocess.Popen(
+                ["sh", "-c", f'exec "$@" {redirections}', "sh", *p.argv()],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+            try:
+                until(lambda: health(p) == 200, "an answer")
+                d.terminate()
+                expect(d.wait(TIMEOUT), 0, f"exit code with {redirections}")
+            finally:
+                d.kill()
+                d.wait()
+
+
+def health(place):
+    """What /health answers; None while there is nobody."""
+    try:
+        with place.connect() as c:
+            return c.get("/health").status
+    except (FileNotFoundError, ConnectionRefusedError):
+        return None
 
 
 def errors_of_routes():
@@ -537,6 +563,7 @@ CASES = [
     ("one ready line", one_ready_line),
     ("every descriptor is close-on-exec", all_cloexec),
     ("--version and --help", version_and_help),
+    ("standard descriptors that are closed", closed_descriptors),
     ("404, 405, 413, 431; no test routes", errors_of_routes),
     ("the contract is served", serves_contract),
     ("a socket in use by a live daemon", socket_in_use),
