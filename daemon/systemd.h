@@ -17,7 +17,8 @@ struct systemd_socket {
 
 /*
  * Takes over the sockets of LISTEN_FDS, once: the variables are removed. Returns how many there
- * are, 0 also when they are meant for another process. On failure none is left open.
+ * are, 0 also when they are meant for another process. On failure none is left open. For the
+ * beginning of a program: a number that LISTEN_FDS wrongly promises may be another file's later.
  */
 int systemd_sockets(struct systemd_socket ret[SYSTEMD_SOCKETS_MAX], struct err *err);
 

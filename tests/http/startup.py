@@ -4,6 +4,7 @@
     startup.py BERTHD
 """
 
+import fcntl
 import grp
 import os
 import pwd
@@ -399,10 +400,37 @@ def tokens_rotate():
 
 LAUNCH = """
 import os, sys
-os.dup2(int(sys.argv[1]), 3)
-os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
-os.execv(sys.argv[2], sys.argv[2:])
+fds, count = [int(x) for x in sys.argv[1].split(",")], sys.argv[2]
+for i, fd in enumerate(fds):
+    os.dup2(fd, 3 + i)
+os.closerange(3 + len(fds), 32)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=count)
+os.execv(sys.argv[3], sys.argv[3:])
 """
+
+
+def launch(sockets, argv, count=None):
+    """As a service manager would: a command, and what Popen needs for it."""
+    fds = [s.fileno() for s in sockets]
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in fds]
+    for fd in high:  # above all targets of dup2()
+        os.set_inheritable(fd, True)
+    command = [sys.executable, "-c", LAUNCH, ",".join(map(str, high)), str(count or len(fds)), *argv]
+    return command, {"pass_fds": high}
+
+
+def wrong_activation():
+    """A count that is too high is one sentence, and no abort."""
+    with Place() as p, socket.socket(socket.AF_UNIX) as s:
+        s.bind(p / "activated")
+        s.listen(16)
+        for count, word in ((2, "LISTEN_FDS"), (7, "LISTEN_FDS"), (17, "up to 16")):
+            command, popen = launch([s], p.argv(), count)
+            text = fails(p, command, word, **popen)
+            require("Traceback" not in text, text)
+        with socket.socket() as plain:  # a socket, but nobody listens on it
+            command, popen = launch([s, plain], p.argv())
+            fails(p, command, "listening", **popen)
 
 
 def socket_activation():
@@ -412,8 +440,8 @@ def socket_activation():
         s.listen(16)
         early = Client.unix(path)  # waits in the queue of systemd's socket
         early.send(head("GET /health HTTP/1.1"))
-        d = Program(
-            [sys.executable, "-c", LAUNCH, str(s.fileno()), *p.argv()], pass_fds=(s.fileno(),))
+        command, popen = launch([s], p.argv())
+        d = Program(command, **popen)
         p.programs.append(d)
         expect(early.read().status, 200, "a request from before the start")
         early.close()
@@ -580,6 +608,7 @@ CASES = [
     ("SIGHUP rotates tokens", tokens_rotate),
     ("SIGHUP rereads the configuration", config_file),
     ("socket activation", socket_activation),
+    ("socket activation that promises too much", wrong_activation),
     ("READY=1 and STOPPING=1", notifies),
     ("a NOTIFY_SOCKET that is not there", notify_socket_missing),
     ("several daemons side by side", side_by_side),
