@@ -19,6 +19,7 @@ struct berthd {
 	struct store *store;
 	struct server_limits limits; /* of each server */
 	struct server *api, *preview;
+	const char *socket; /* the API socket's real path, also of a passed one */
 	struct host_port listen_bound, preview_bound; /* the real ports; host "" without one */
 	int64_t started_at_ms;                        /* since 1970, by the clock of that moment */
 	uint64_t started_ns;                          /* uv_hrtime() */

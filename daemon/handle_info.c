@@ -40,17 +40,11 @@ static void put_path(struct json_writer *w, struct arena *arena, const char *key
 
 static void put_address(struct json_writer *w, const char *key, const struct host_port *address)
 {
-	bool has_colons = strchr(address->host, ':') != NULL;
-	char text[HOST_MAX + sizeof("[]:65535")];
+	char text[HOST_PORT_TEXT_SIZE];
 
 	json_key(w, key);
-	if (!address->host[0]) {
-		json_null(w);
-		return;
-	}
-	snprintf(text, sizeof(text), has_colons ? "[%s]:%u" : "%s:%u", address->host,
-		 address->port);
-	json_text(w, text);
+	host_port_format(address, text);
+	text[0] ? json_text(w, text) : json_null(w);
 }
 
 static void put_bool(struct json_writer *w, const char *key, bool value)
@@ -142,7 +136,7 @@ static void put_abilities(struct json_writer *w, const struct berthd *d)
 
 static void put_places(struct json_writer *w, struct arena *arena, const struct berthd *d)
 {
-	put_path(w, arena, "socket", d->config.paths.socket);
+	put_path(w, arena, "socket", d->socket);
 	put_address(w, "listen", &d->listen_bound);
 	put_address(w, "preview", &d->preview_bound);
 	put_path(w, arena, "state_dir", d->config.paths.state_dir);

@@ -1,5 +1,6 @@
 #include "daemon/listen.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -152,9 +153,29 @@ void listen_unlink(const struct listen_file *file)
 		unlink(file->path);
 }
 
+bool listen_path_of(int fd, char ret[LISTEN_PATH_SIZE])
+{
+	struct sockaddr_un address = {0};
+	socklen_t len = sizeof(address);
+	size_t n;
+
+	if (getsockname(fd, (struct sockaddr *)&address, &len) < 0 ||
+	    address.sun_family != AF_UNIX || len <= offsetof(struct sockaddr_un, sun_path))
+		return false;
+	n = len - offsetof(struct sockaddr_un, sun_path);
+	if (n > sizeof(address.sun_path)) /* a path of the full length has its NUL beyond */
+		n = sizeof(address.sun_path);
+	memcpy(ret, address.sun_path, n);
+	ret[n] = '\0';
+	if (!ret[0]) /* abstract names hold what they like, up to their length */
+		for (size_t i = 0; i < n; i++)
+			ret[i] = ret[i] ? ret[i] : '@';
+	return true;
+}
+
 /* --- TCP --- */
 
-unsigned listen_port(int fd)
+bool listen_address_of(int fd, struct host_port *ret)
 {
 	union {
 		struct sockaddr any;
@@ -162,12 +183,28 @@ unsigned listen_port(int fd)
 		struct sockaddr_in6 v6;
 	} a;
 	socklen_t len = sizeof(a);
+	struct host_port address = {0};
 
 	if (getsockname(fd, &a.any, &len) < 0)
-		return 0;
-	if (a.any.sa_family == AF_INET)
-		return ntohs(a.v4.sin_port);
-	return a.any.sa_family == AF_INET6 ? ntohs(a.v6.sin6_port) : 0;
+		return false;
+	if (a.any.sa_family == AF_INET) {
+		inet_ntop(AF_INET, &a.v4.sin_addr, address.host, sizeof(address.host));
+		address.port = ntohs(a.v4.sin_port);
+	} else if (a.any.sa_family == AF_INET6) {
+		inet_ntop(AF_INET6, &a.v6.sin6_addr, address.host, sizeof(address.host));
+		address.port = ntohs(a.v6.sin6_port);
+	} else {
+		return false;
+	}
+	*ret = address;
+	return true;
+}
+
+unsigned listen_port(int fd)
+{
+	struct host_port address;
+
+	return listen_address_of(fd, &address) ? address.port : 0;
 }
 
 static int listen_address(const struct addrinfo *info)

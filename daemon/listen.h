@@ -2,6 +2,7 @@
 #ifndef BERTH_DAEMON_LISTEN_H
 #define BERTH_DAEMON_LISTEN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -9,8 +10,9 @@
 #include "base/err.h"
 #include "proto/units.h"
 
-#define LISTEN_BACKLOG 1024
-#define LISTEN_TCP_MAX 4 /* addresses of one name, such as localhost's two */
+#define LISTEN_BACKLOG   1024
+#define LISTEN_PATH_SIZE 110 /* sun_path and a NUL */
+#define LISTEN_TCP_MAX   4   /* addresses of one name, such as localhost's two */
 
 /* A socket file that we made, so that we can remove it and nobody else's. */
 struct listen_file {
@@ -39,5 +41,11 @@ int listen_tcp(int ret_fds[LISTEN_TCP_MAX], const struct host_port *where, struc
 
 /* The port that a TCP socket is bound to; 0 if it is none. */
 unsigned listen_port(int fd);
+
+/* What a TCP socket is bound to, in numbers; false if it is none. */
+bool listen_address_of(int fd, struct host_port *ret);
+
+/* The path of a Unix socket, "@name" if it is abstract; false if it is none or has no name. */
+bool listen_path_of(int fd, char ret[LISTEN_PATH_SIZE]);
 
 #endif

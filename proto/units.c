@@ -128,3 +128,13 @@ int host_port_parse(struct str text, struct host_port *ret)
 	ret->port = (uint16_t)number;
 	return 0;
 }
+
+void host_port_format(const struct host_port *address, char ret[HOST_PORT_TEXT_SIZE])
+{
+	bool has_colons = strchr(address->host, ':') != NULL;
+
+	ret[0] = '\0';
+	if (address->host[0])
+		snprintf(ret, HOST_PORT_TEXT_SIZE, has_colons ? "[%s]:%u" : "%s:%u", address->host,
+			 address->port);
+}

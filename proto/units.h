@@ -28,4 +28,9 @@ struct host_port {
  */
 int host_port_parse(struct str text, struct host_port *ret);
 
+#define HOST_PORT_TEXT_SIZE (HOST_MAX + sizeof("[]:65535"))
+
+/* The same text again; "" if no address was given. */
+void host_port_format(const struct host_port *address, char ret[HOST_PORT_TEXT_SIZE]);
+
 #endif

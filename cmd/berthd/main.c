@@ -246,12 +246,18 @@ static int start(struct program *p, struct err *err)
 static void announce(const struct program *p)
 {
 	const struct berthd *b = &p->berthd;
+	char listen[HOST_PORT_TEXT_SIZE], preview[HOST_PORT_TEXT_SIZE];
 
-	printf("ready socket=%s", p->sockets.file.path[0] ? p->sockets.file.path : "passed");
-	if (b->listen_bound.host[0])
-		printf(" listen=%s:%u", b->listen_bound.host, b->listen_bound.port);
-	if (b->preview_bound.host[0])
-		printf(" preview=%s:%u", b->preview_bound.host, b->preview_bound.port);
+	host_port_format(&b->listen_bound, listen);
+	host_port_format(&b->preview_bound, preview);
+	log_info("started version=%s pid=%d socket=%s listen=%s state_dir=%s", BERTH_VERSION,
+		 (int)getpid(), log_value(str_of(b->socket)).text, listen[0] ? listen : "none",
+		 log_value(str_of(b->config.paths.state_dir)).text);
+	printf("ready socket=%s", b->socket);
+	if (listen[0])
+		printf(" listen=%s", listen);
+	if (preview[0])
+		printf(" preview=%s", preview);
 	printf("\n");
 	fflush(stdout);
 	systemd_notify_ready();

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "daemon/directory.h"
 
 #define RUN_DIR_MODE 0711 /* the socket has a mode of its own */
@@ -33,7 +34,22 @@ int sockets_take(struct sockets *ret, struct err *err)
 	return 0;
 }
 
-static int open_passed(const struct sockets *sockets, struct berthd *b, bool has_tokens,
+/* What is told about sockets is where they are, not where we would have made them. */
+static void note_passed(struct sockets *sockets, struct berthd *b,
+			const struct systemd_socket *passed, bool is_preview)
+{
+	struct host_port *bound = is_preview ? &b->preview_bound : &b->listen_bound;
+
+	if (passed->is_unix && !sockets->passed_path[0]) {
+		if (!listen_path_of(passed->fd, sockets->passed_path))
+			snprintf(sockets->passed_path, sizeof(sockets->passed_path), "unnamed");
+		b->socket = sockets->passed_path;
+	} else if (!passed->is_unix && !bound->host[0]) {
+		listen_address_of(passed->fd, bound);
+	}
+}
+
+static int open_passed(struct sockets *sockets, struct berthd *b, bool has_tokens,
 		       struct passed *ret, struct err *err)
 {
 	const struct systemd_socket *list = sockets->passed;
@@ -49,6 +65,7 @@ static int open_passed(const struct sockets *sockets, struct berthd *b, bool has
 			close(list[i].fd);
 			continue;
 		}
+		note_passed(sockets, b, &list[i], is_preview);
 		ret->has_unix |= list[i].is_unix;
 		ret->has_preview |= is_preview;
 		ret->has_tcp |= !list[i].is_unix && !is_preview;
@@ -74,6 +91,7 @@ static int open_unix(struct sockets *sockets, struct berthd *b, struct err *err)
 	r = directory_make(dir, RUN_DIR_MODE, err);
 	if (r < 0)
 		return r;
+	b->socket = paths->socket;
 	r = listen_unix(&fd, &sockets->file, paths->socket, &access, err);
 	return r < 0 ? r : server_listen(b->api, fd, false, err);
 }
@@ -104,6 +122,10 @@ int sockets_open(struct sockets *sockets, struct berthd *b, bool has_tokens, str
 	int r;
 
 	r = open_passed(sockets, b, has_tokens, &passed, err);
+	if (r == 0 && passed.has_unix && config->socket_group[0])
+		log_warn("setting=socket_group has no effect: the service manager made the socket "
+			 "socket=%s",
+			 log_value(str_of(b->socket)).text);
 	if (r == 0 && !passed.has_unix)
 		r = open_unix(sockets, b, err);
 	if (r == 0 && !passed.has_tcp && config->listen.host[0])

@@ -12,6 +12,7 @@
 struct sockets {
 	struct systemd_socket passed[SYSTEMD_SOCKETS_MAX];
 	int passed_len;
+	char passed_path[LISTEN_PATH_SIZE]; /* of the first Unix socket among them */
 	struct listen_file file; /* of the API socket; path "" if the service manager owns it */
 };
 

@@ -419,6 +419,43 @@ def launch(sockets, argv, count=None):
     return command, {"pass_fds": high}
 
 
+def activation_is_told():
+    """The ready line and /v1/info name the sockets that were passed."""
+    with Place() as p, socket.socket(socket.AF_UNIX) as s, socket.socket() as tcp:
+        path = p / "activated"
+        s.bind(path)
+        tcp.bind(("127.0.0.1", 0))
+        for x in (s, tcp):
+            x.listen(16)
+        group = grp.getgrgid(os.getgid()).gr_name
+        command, popen = launch(
+            [s, tcp], p.argv("--token-file", p.tokens(TOKEN), "--socket-group", group))
+        d = Program(command, **popen)
+        p.programs.append(d)
+        address = f"127.0.0.1:{tcp.getsockname()[1]}"
+        expect(d.ready_line.decode(), f"ready socket={path} listen={address}\n")
+        with Client.unix(path) as c:
+            info = c.get("/v1/info").json()
+        expect((info["socket"], info["listen"]), (path, address))
+        require("socket_group has no effect" in d.stderr(), d.stderr())
+        d.stop()
+
+
+def start_is_told():
+    """One line in the log says who started and where; IPv6 addresses have their brackets."""
+    with Place() as p:
+        d = p.start("--listen", "[::1]:0", "--token-file", p.tokens(TOKEN))
+        found = re.search(r" listen=(\[::1\]:\d+)\n", d.ready_line.decode())
+        require(found, d.ready_line)
+        with p.connect() as c:
+            info = c.get("/v1/info").json()
+        expect(info["listen"], found[1])
+        line = (f" info started version={info['version']} pid={d.pid} socket={p.socket} "
+                f"listen={found[1]} state_dir={p.state}\n")
+        require(line in d.stderr(), d.stderr())
+        d.stop()
+
+
 def wrong_activation():
     """A count that is too high is one sentence, and no abort."""
     with Place() as p, socket.socket(socket.AF_UNIX) as s:
@@ -608,6 +645,8 @@ CASES = [
     ("SIGHUP rotates tokens", tokens_rotate),
     ("SIGHUP rereads the configuration", config_file),
     ("socket activation", socket_activation),
+    ("passed sockets are named", activation_is_told),
+    ("the log says what was started", start_is_told),
     ("socket activation that promises too much", wrong_activation),
     ("READY=1 and STOPPING=1", notifies),
     ("a NOTIFY_SOCKET that is not there", notify_socket_missing),
