@@ -93,8 +93,8 @@ static int set_group(struct config *config, struct str value, struct err *err)
 		group = getgrnam(name);
 	}
 	if (!group)
-		return err_set(err, -ENOENT, ERR_INVALID_REQUEST,
-			       "this machine has no group of that name");
+		return err_set(err, -ENOENT, ERR_INVALID_REQUEST, "this machine has no group %s",
+			       log_value(value).text);
 	memcpy(config->socket_group, name, sizeof(name));
 	config->socket_gid = group->gr_gid;
 	return 0;
@@ -199,7 +199,7 @@ static int parse(struct arena *arena, struct str text, struct file_values *ret, 
 				 : offsetof(struct file_values, text[0]) + i * sizeof(struct str);
 		fields[i].given = offsetof(struct file_values, given[0]) + i;
 	}
-	return json_parse(arena, text, fields, ret, err);
+	return json_parse_file(arena, text, fields, ret, err);
 }
 
 static int apply_file(struct config *config, struct str text, struct err *err)

@@ -63,10 +63,10 @@ static const yajl_callbacks callbacks = {
 	.yajl_end_array = json_reader_array_end,
 };
 
-/* `start` is where `object` begins in the body, for the error's sentence. */
-static int run_parser(struct json_reader *reader, struct str object, size_t start,
-		      struct parser_memory *memory)
+static int run_parser(struct json_reader *reader, struct str object, struct parser_memory *memory)
 {
+	const struct json_source *source = reader->source;
+	size_t start = (size_t)(object.at - source->text.at);
 	yajl_alloc_funcs funcs = {parser_alloc, parser_realloc, memory_free, memory};
 	yajl_handle parser = yajl_alloc(&callbacks, &funcs, reader);
 	yajl_status status;
@@ -81,14 +81,15 @@ static int run_parser(struct json_reader *reader, struct str object, size_t star
 	 * has failed before, and there is no half token for yajl_complete_parse() to find.
 	 */
 	if (status != yajl_status_ok || reader->depth)
-		return err_set(reader->err, -EINVAL, ERR_INVALID_REQUEST,
-			       "the body is not valid JSON (near byte %zu)",
-			       start + yajl_get_bytes_consumed(parser));
+		return err_set(
+			reader->err, -EINVAL, ERR_INVALID_REQUEST, "%s is not valid JSON (near %s)",
+			json_source_name(source),
+			json_source_place(source, start + yajl_get_bytes_consumed(parser)).text);
 	return 0;
 }
 
-int json_parse(struct arena *arena, struct str text, const struct json_field *fields, void *ret,
-	       struct err *err)
+static int parse(struct arena *arena, const struct json_source *source,
+		 const struct json_field *fields, void *ret, struct err *err)
 {
 	_Alignas(16) char fixed[PARSER_FIXED + UNESCAPE_FIRST];
 	struct parser_memory memory = {.at = fixed, .end = fixed + sizeof(fixed)};
@@ -97,7 +98,7 @@ int json_parse(struct arena *arena, struct str text, const struct json_field *fi
 	size_t unescape = UNESCAPE_FIRST;
 	int r;
 
-	r = json_scan(text, &frame, err);
+	r = json_scan(source, &frame, err);
 	if (r < 0)
 		return r;
 	while (unescape <= frame.escaped_max)
@@ -106,16 +107,30 @@ int json_parse(struct arena *arena, struct str text, const struct json_field *fi
 		memory.at = arena_alloc(arena, PARSER_FIXED + unescape);
 		if (!memory.at)
 			return err_set(err, -EMSGSIZE, ERR_PAYLOAD_TOO_LARGE,
-				       "the body needs more memory than one request may take");
+				       "%s needs more memory than one request may take",
+				       json_source_name(source));
 		memory.end = memory.at + PARSER_FIXED + unescape;
 	}
 	reader.arena = arena;
+	reader.source = source;
 	reader.text_len = frame.object.len;
 	reader.fields = fields;
 	reader.ret = ret;
 	reader.err = err;
 	json_reader_init(&reader);
-	return run_parser(&reader, frame.object, (size_t)(frame.object.at - text.at), &memory);
+	return run_parser(&reader, frame.object, &memory);
+}
+
+int json_parse(struct arena *arena, struct str text, const struct json_field *fields, void *ret,
+	       struct err *err)
+{
+	return parse(arena, &(struct json_source){text, false}, fields, ret, err);
+}
+
+int json_parse_file(struct arena *arena, struct str text, const struct json_field *fields,
+		    void *ret, struct err *err)
+{
+	return parse(arena, &(struct json_source){text, true}, fields, ret, err);
 }
 
 static void *writer_alloc(void *arg, size_t size)

@@ -74,6 +74,13 @@ int json_parse(struct arena *arena, struct str text, const struct json_field *fi
 	       struct err *err);
 
 /*
+ * The same for a file that a person writes: the sentences speak of "it" (say first which file) and
+ * of lines and columns, and null is an error, since nothing that stands there may be ignored.
+ */
+int json_parse_file(struct arena *arena, struct str text, const struct json_field *fields,
+		    void *ret, struct err *err);
+
+/*
  * The writer keeps its text until json_writer_end(). Errors stick: write everything, then ask. A
  * string that is not UTF-8 is an error of the caller's making (-EILSEQ): encode it first. A number
  * that is not finite is -EDOM, a call out of place -EINVAL, too much text -EMSGSIZE. The generator

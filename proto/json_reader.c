@@ -119,7 +119,8 @@ static int refuse_twice(struct json_reader *r, struct str key)
 static int refuse_too_large(struct json_reader *r)
 {
 	r->error = err_set(r->err, -EMSGSIZE, ERR_PAYLOAD_TOO_LARGE,
-			   "the body needs more memory than one request may take");
+			   "%s needs more memory than one request may take",
+			   json_source_name(r->source));
 	return 0;
 }
 
@@ -277,6 +278,8 @@ int json_reader_null(void *reader)
 {
 	struct json_reader *r = reader;
 
+	if (r->source->is_file)
+		return take_value(r) == JSON_IGNORED ? 1 : refuse_value(r, "must not be ", "null");
 	if (top(r)->kind == JSON_LEVEL_OBJECT && !top(r)->field->is_required)
 		return 1;
 	return take_value(r) == JSON_IGNORED ? 1 : refuse_type(r);

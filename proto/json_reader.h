@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "proto/json.h"
+#include "proto/json_scan.h"
 
 #define JSON_FIELDS_MAX 64 /* of one table: one bit each in `seen` */
 #define JSON_KEPT_FEW   32
@@ -48,6 +49,7 @@ struct json_level {
 struct json_reader {
 	/* Set by the caller before json_reader_init(). */
 	struct arena *arena;
+	const struct json_source *source;
 	size_t text_len;
 	const struct json_field *fields;
 	void *ret;

@@ -1,7 +1,7 @@
 #include "proto/json_scan.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <stdio.h>
 
 #include "proto/json.h"
 #include "proto/utf8.h"
@@ -10,6 +10,7 @@
 #define TEXT_MAX (256u * 1024 * 1024)
 
 struct scan {
+	const struct json_source *source;
 	struct str text;
 	size_t at;
 	size_t escaped_max;
@@ -21,9 +22,34 @@ static bool is_space(char c)
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
+const char *json_source_name(const struct json_source *source)
+{
+	return source->is_file ? "it" : "the body";
+}
+
+struct json_place json_source_place(const struct json_source *source, size_t offset)
+{
+	struct json_place place;
+	size_t line = 1, start = 0;
+
+	if (!source->is_file) {
+		snprintf(place.text, sizeof(place.text), "byte %zu", offset);
+		return place;
+	}
+	for (size_t i = 0; i < offset && i < source->text.len; i++) {
+		if (source->text.at[i] == '\n') {
+			line++;
+			start = i + 1;
+		}
+	}
+	snprintf(place.text, sizeof(place.text), "line %zu, column %zu", line, offset - start + 1);
+	return place;
+}
+
 static int refuse(struct scan *s, const char *what)
 {
-	return err_set(s->err, -EINVAL, ERR_INVALID_REQUEST, "%s (at byte %zu)", what, s->at);
+	return err_set(s->err, -EINVAL, ERR_INVALID_REQUEST, "%s %s (at %s)",
+		       json_source_name(s->source), what, json_source_place(s->source, s->at).text);
 }
 
 /* The four digits of \uXXXX; -1 if they are none, which the parser will refuse. */
@@ -53,14 +79,14 @@ static int scan_escape(struct scan *s)
 	int unit, second;
 
 	if (s->text.len - s->at < 2)
-		return refuse(s, "the body ends inside a string");
+		return refuse(s, "ends inside a string");
 	if (at[s->at + 1] != 'u') {
 		s->at += 2;
 		return 0;
 	}
 	unit = hex4(s->text, s->at + 2);
 	if (unit < 0)
-		return refuse(s, "the body is not valid JSON: \\u needs four hexadecimal digits");
+		return refuse(s, "is not valid JSON: \\u needs four hexadecimal digits");
 	if ((unit & 0xf800) != 0xd800) {
 		s->at += 6;
 		return 0;
@@ -69,7 +95,7 @@ static int scan_escape(struct scan *s)
 			 ? hex4(s->text, s->at + 8)
 			 : -1;
 	if (unit >= 0xdc00 || second < 0xdc00 || second > 0xdfff)
-		return refuse(s, "the body holds half of a surrogate pair");
+		return refuse(s, "holds half of a surrogate pair");
 	s->at += 12;
 	return 0;
 }
@@ -86,7 +112,7 @@ static int scan_string(struct scan *s)
 		while (s->at < s->text.len && at[s->at] != '"' && at[s->at] != '\\')
 			s->at++;
 		if (s->at == s->text.len)
-			return refuse(s, "the body ends inside a string");
+			return refuse(s, "ends inside a string");
 		if (at[s->at] == '"')
 			break;
 		has_escapes = true;
@@ -110,15 +136,15 @@ static int scan_object(struct scan *s)
 		char c;
 
 		if (s->at == s->text.len)
-			return refuse(s, "the body ends before its JSON object does");
+			return refuse(s, "ends before its JSON object does");
 		c = s->text.at[s->at];
 		if (c == '{' || c == '[') {
 			if (++depth > JSON_DEPTH_MAX)
-				return refuse(s, "the body is nested too deeply");
+				return refuse(s, "is nested too deeply");
 		} else if (c == '}' || c == ']') {
 			depth--;
 		} else if ((unsigned char)c < ' ' && !is_space(c)) {
-			return refuse(s, "the body is not valid JSON: a control character");
+			return refuse(s, "is not valid JSON: a control character");
 		}
 		s->at++;
 		if (c == '"') {
@@ -130,18 +156,26 @@ static int scan_object(struct scan *s)
 	return 0;
 }
 
-int json_scan(struct str text, struct json_frame *ret, struct err *err)
+int json_scan(const struct json_source *source, struct json_frame *ret, struct err *err)
 {
-	struct scan s = {.text = text, .err = err};
+	const struct str text = source->text;
+	struct scan s = {.source = source, .text = text, .err = err};
 	size_t start;
 	int r;
 
 	if (text.len > TEXT_MAX)
-		return err_set(err, -EMSGSIZE, ERR_PAYLOAD_TOO_LARGE, "the body is too large");
+		return err_set(err, -EMSGSIZE, ERR_PAYLOAD_TOO_LARGE, "%s is too large",
+			       json_source_name(source));
+	if (str_starts_with(text, STR("\xef\xbb\xbf")))
+		return err_set(
+			err, -EINVAL, ERR_INVALID_REQUEST,
+			"%s begins with a byte order mark: save it as UTF-8 without one (BOM)",
+			json_source_name(source));
 	while (s.at < text.len && is_space(text.at[s.at]))
 		s.at++;
 	if (s.at == text.len || text.at[s.at] != '{')
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "the body must be a JSON object");
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s must be a JSON object",
+			       json_source_name(source));
 	start = s.at;
 	r = scan_object(&s);
 	if (r < 0)
@@ -151,9 +185,9 @@ int json_scan(struct str text, struct json_frame *ret, struct err *err)
 	while (s.at < text.len && is_space(text.at[s.at]))
 		s.at++;
 	if (s.at < text.len)
-		return refuse(&s, "the body goes on after its JSON object");
+		return refuse(&s, "goes on after its JSON object");
 	s.at = start + utf8_valid_len(ret->object);
 	if (s.at < start + ret->object.len)
-		return refuse(&s, "the body is not valid UTF-8");
+		return refuse(&s, "is not valid UTF-8");
 	return 0;
 }

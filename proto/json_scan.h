@@ -6,6 +6,7 @@
 #ifndef BERTH_PROTO_JSON_SCAN_H
 #define BERTH_PROTO_JSON_SCAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -16,7 +17,21 @@ struct json_frame {
 	size_t escaped_max; /* raw bytes of the longest string with escapes; 0: there is none */
 };
 
+/* A text, and how sentences speak about it. */
+struct json_source {
+	struct str text;
+	bool is_file; /* "it" with lines and columns; else "the body" with bytes */
+};
+
+struct json_place {
+	char text[64];
+};
+
+const char *json_source_name(const struct json_source *source);
+/* Of the byte at `offset`: "byte 7", or "line 1, column 8". */
+struct json_place json_source_place(const struct json_source *source, size_t offset);
+
 /* What is inside the brackets may still be no JSON. */
-int json_scan(struct str text, struct json_frame *ret, struct err *err);
+int json_scan(const struct json_source *source, struct json_frame *ret, struct err *err);
 
 #endif

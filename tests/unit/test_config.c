@@ -77,7 +77,12 @@ static void test_bad_fields(void)
 		{"{\"listen\": \"80\"}",                 {"listen: ", "HOST:PORT"}},
 		{"{\"preview\": \"h:70000\"}",           {"preview: ", "65535"}},
 		{"{\"state_dir\": \"\"}",                {"state_dir: ", "empty"}},
-		{"{\"socket_group\": \"no-such-group\"}",{"socket_group: ", "no group"}},
+		{"{\"socket_group\": \"no-such-group\"}",{"socket_group: ", "no group no-such-group"}},
+		{"\xef\xbb\xbf{}",                        {"json\": it begins with a byte order mark", "BOM"}},
+		{"{\"listen\": null}",                   {"listen must not be null", ""}},
+		{"{\n\"drain\": nil}",                   {"json\": it is not valid JSON", "(near line 2, column 1"}},
+		{"{\n\n\"drain\": \"1s\",\n  \"x",        {"json\": it ends inside a string", "(at line 4, column 5)"}},
+		{"{}\n x",                               {"it goes on after its JSON object", "(at line 2, column 2)"}},
 		{"{\"store_sync\": \"off\"}",            {"store_sync: ", "\"normal\" or \"full\""}},
 		{"{\"log_level\": \"loud\"}",            {"log_level: ", "\"warn\""}},
 		{"{\"drain\": \"10\"}",                  {"drain: ", "duration"}},
@@ -100,7 +105,7 @@ static void test_bad_fields(void)
 		check(strstr(err.sentence, cases[i].words[0]));
 		check(strstr(err.sentence, cases[i].words[1]));
 		check(strstr(err.sentence, scratch_path("config.json")));
-		check(!strchr(err.sentence, '\n'));
+		check(!strchr(err.sentence, '\n') && !strstr(err.sentence, "the body"));
 		check(err.code == ERR_INVALID_REQUEST);
 	}
 	tap_ok("a bad field gives one sentence that names file and field");

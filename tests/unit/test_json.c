@@ -226,7 +226,7 @@ static const struct bad bad_texts[] = {
 	BAD("1", "the body must be a JSON object"),
 	BAD("null", "the body must be a JSON object"),
 	BAD("\"{}\"", "the body must be a JSON object"),
-	BAD("\xef\xbb\xbf{}", "the body must be a JSON object"),
+	BAD("\xef\xbb\xbf{}", "the body begins with a byte order mark: save it as UTF-8 without one (BOM)"),
 	BAD("\0{}", "the body must be a JSON object"),
 	BAD("{", "ends before"),
 	BAD("{\"flag\"", "ends before"),
