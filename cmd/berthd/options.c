@@ -25,12 +25,12 @@ static const struct option_row rows[] = {
 	{"state-dir",    CONFIG_STATE_DIR,    "DIR",       "Where everything is kept that outlives a restart."},
 	{"run-dir",      CONFIG_RUN_DIR,      "DIR",       "Where sockets live; it may be empty after a reboot."},
 	{"config",       OPTION_CONFIG,       "FILE",      "Read settings from this JSON file; flags go over it."},
-	{"runtime",      CONFIG_RUNTIME,      "PATH",      "The OCI runtime; crun or runc from the PATH without it."},
+	{"runtime",      CONFIG_RUNTIME,      "PATH",      "The OCI runtime, by path or by name; crun, else runc, without it."},
 	{"listen",       CONFIG_LISTEN,       "HOST:PORT", "Serve the API on TCP too; needs --token-file."},
 	{"token-file",   CONFIG_TOKEN_FILE,   "FILE",      "The tokens that TCP clients must show, one per line."},
 	{"preview",      CONFIG_PREVIEW,      "HOST:PORT", "Serve the previews of sandboxes' ports here."},
 	{"log-level",    CONFIG_LOG_LEVEL,    "LEVEL",     "How much to log: error, warn, info or debug."},
-	{"help",         OPTION_HELP,         NULL,        "Show this text."},
+	{"help",         OPTION_HELP,         NULL,        "Show this text, as -h does."},
 	{"version",      OPTION_VERSION,      NULL,        "Show the version."},
 };
 /* clang-format on */
@@ -42,8 +42,8 @@ struct flags {
 
 void options_print_help(FILE *out)
 {
-	fprintf(out, "berthd serves the Berth API in the foreground.\n\n"
-		     "usage: berthd [FLAGS]\n\n");
+	fprintf(out, "Usage: berthd [FLAGS]\n\n"
+		     "Serves the Berth API in the foreground.\n\n");
 	for (size_t i = 0; i < array_len(rows); i++) {
 		char flag[64];
 
@@ -87,12 +87,12 @@ static int collect(int argc, char **argv, struct flags *ret, struct err *err)
 	*ret = (struct flags){.action = OPTIONS_RUN};
 	optind = 0; /* glibc's way to begin anew */
 	opterr = 0;
-	while ((answer = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+	while ((answer = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		int id;
 
 		if (answer == '?' || answer == ':')
 			return refuse(answer, argv, err);
-		id = rows[answer - OPTION_VAL].id;
+		id = answer == 'h' ? OPTION_HELP : rows[answer - OPTION_VAL].id;
 		if (id == OPTION_HELP || id == OPTION_VERSION) {
 			ret->action = id == OPTION_HELP ? OPTIONS_HELP : OPTIONS_VERSION;
 			return 0;

@@ -617,7 +617,7 @@ def socket_group():
 
 
 def version_and_help():
-    for flag in ("--version", "--help"):
+    for flag in ("--version", "--help", "-h"):
         done = subprocess.run([BERTHD, flag], capture_output=True, timeout=TIMEOUT)
         expect((done.returncode, done.stderr), (0, b""), flag)
         require(b"berthd" in done.stdout, flag)

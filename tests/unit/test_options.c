@@ -125,9 +125,11 @@ static void test_actions(void)
 
 	check(PARSE(&c, &action, &err, "--help", "--bogus") == 0 && action == OPTIONS_HELP);
 	check(PARSE(&c, &action, &err, "--version") == 0 && action == OPTIONS_VERSION);
+	check(PARSE(&c, &action, &err, "-h") == 0 && action == OPTIONS_HELP);
 	out = open_memstream(&text, &len);
 	options_print_help(out);
 	fclose(out);
+	check(strncmp(text, "Usage: berthd [FLAGS]\n", 22) == 0);
 	check(strstr(text, "\n  --listen HOST:PORT ") && strstr(text, "\n  --version "));
 	tap_ok("help and version");
 }
