@@ -103,7 +103,7 @@ static bool find_in(const char *dirs, const char *name, char ret[PATH_MAX])
 	return false;
 }
 
-static bool find_program(const char *name, char ret[PATH_MAX])
+bool host_find_program(const char *name, char ret[PATH_MAX])
 {
 	const char *path = getenv("PATH");
 
@@ -118,10 +118,10 @@ static void probe_runtime(struct host_facts *ret, const char *runtime)
 
 	_Static_assert(sizeof(ret->runtime) >= PATH_MAX, "a path fits");
 	if (!runtime) {
-		if (!find_program("crun", ret->runtime))
-			find_program("runc", ret->runtime);
+		if (!host_find_program("crun", ret->runtime))
+			host_find_program("runc", ret->runtime);
 	} else if (!strchr(runtime, '/')) {
-		find_program(runtime, ret->runtime);
+		host_find_program(runtime, ret->runtime);
 	} else if (strlen(runtime) < sizeof(ret->runtime) && is_program(runtime)) {
 		snprintf(ret->runtime, sizeof(ret->runtime), "%s", runtime);
 	}
@@ -156,7 +156,8 @@ static void probe_subids(struct host_facts *ret)
 	struct str text;
 	struct buf buf;
 
-	ret->newuidmap = find_program("newuidmap", path) && find_program("newgidmap", path);
+	ret->newuidmap =
+		host_find_program("newuidmap", path) && host_find_program("newgidmap", path);
 	if (ret->is_root)
 		return;
 	if (getpwuid_r(geteuid(), &pwd, names, sizeof(names), &found) != 0)

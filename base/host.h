@@ -5,6 +5,7 @@
 #ifndef BERTH_BASE_HOST_H
 #define BERTH_BASE_HOST_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +34,9 @@ struct host_facts {
 
 /* `runtime` chooses one by path; NULL: look for crun, then runc. Missing facts stay zero. */
 void host_probe(struct host_facts *ret, const char *runtime);
+
+/* The program's path, from PATH and the usual folders. False, and "", if there is none. */
+bool host_find_program(const char *name, char ret[PATH_MAX]);
 
 const char *host_cgroups_name(enum host_cgroups cgroups);
 

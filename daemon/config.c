@@ -11,12 +11,22 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/host.h"
 #include "daemon/file.h"
 #include "proto/json.h"
 
 #define DRAIN_MS_DEFAULT 10000
 
-enum kind { KIND_PATH, KIND_GROUP, KIND_ADDRESS, KIND_SYNC, KIND_LEVEL, KIND_DRAIN, KIND_COUNT };
+enum kind {
+	KIND_PATH,
+	KIND_PROGRAM,
+	KIND_GROUP,
+	KIND_ADDRESS,
+	KIND_SYNC,
+	KIND_LEVEL,
+	KIND_DRAIN,
+	KIND_COUNT
+};
 
 struct setting {
 	const char *name;
@@ -33,7 +43,7 @@ static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_SOCKET_GROUP]    = {"socket_group",    KIND_GROUP,   false, AT(socket_group)},
 	[CONFIG_STATE_DIR]       = {"state_dir",       KIND_PATH,    false, AT(paths.state_dir)},
 	[CONFIG_RUN_DIR]         = {"run_dir",         KIND_PATH,    false, AT(paths.run_dir)},
-	[CONFIG_RUNTIME]         = {"runtime",         KIND_PATH,    false, AT(runtime)},
+	[CONFIG_RUNTIME]         = {"runtime",         KIND_PROGRAM, false, AT(runtime)},
 	[CONFIG_LISTEN]          = {"listen",          KIND_ADDRESS, false, AT(listen)},
 	[CONFIG_TOKEN_FILE]      = {"token_file",      KIND_PATH,    true,  AT(token_file)},
 	[CONFIG_PREVIEW]         = {"preview",         KIND_ADDRESS, false, AT(preview)},
@@ -80,6 +90,24 @@ static int set_path(char ret[PATH_MAX], struct str value, const char *base_dir, 
 	if (n >= PATH_MAX)
 		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
 			       "the path is longer than %d bytes", PATH_MAX - 1);
+	return 0;
+}
+
+/* As a shell takes it: a name without a slash is looked for on the PATH. */
+static int set_program(char ret[PATH_MAX], struct str value, const char *base_dir, struct err *err)
+{
+	char name[NAME_MAX + 1];
+	char path[PATH_MAX] = "";
+
+	if (memchr(value.at, '/', value.len))
+		return set_path(ret, value, base_dir, err);
+	snprintf(name, sizeof(name), "%.*s", STR_ARGS(value));
+	if (value.len >= sizeof(name) || !host_find_program(name, path))
+		return err_set(err, -ENOENT, ERR_INVALID_REQUEST,
+			       "there is no program %s on the PATH; give its path",
+			       log_value(value).text);
+	memset(ret, 0, PATH_MAX);
+	memcpy(ret, path, strlen(path));
 	return 0;
 }
 
@@ -159,6 +187,8 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 	switch (settings[setting].kind) {
 	case KIND_PATH:
 		return set_path(at, value, base_dir, err);
+	case KIND_PROGRAM:
+		return set_program(at, value, base_dir, err);
 	case KIND_GROUP:
 		return set_group(config, value, err);
 	case KIND_ADDRESS:
@@ -266,20 +296,16 @@ int config_read(struct config *config, const char *path, struct err *err)
 static int check_runtime(const struct config *config, struct err *err)
 {
 	struct stat st;
-	int error = 0;
 
 	if (!config->runtime[0])
 		return 0;
 	if (stat(config->runtime, &st) < 0)
-		error = errno;
-	else if (!S_ISREG(st.st_mode))
-		error = EACCES;
-	else if (access(config->runtime, X_OK) < 0)
-		error = errno;
-	if (error)
-		return err_set(err, -error, ERR_INVALID_REQUEST,
-			       "the runtime \"%s\" is not an executable file: %s", config->runtime,
-			       strerror(error));
+		return err_set(err, -errno, ERR_INVALID_REQUEST,
+			       "the runtime \"%s\" cannot be used: %s", config->runtime,
+			       strerror(errno));
+	if (!S_ISREG(st.st_mode) || access(config->runtime, X_OK) < 0)
+		return err_set(err, -EACCES, ERR_INVALID_REQUEST,
+			       "the runtime \"%s\" is not an executable file", config->runtime);
 	return 0;
 }
 

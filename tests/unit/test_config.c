@@ -160,10 +160,32 @@ static void test_relations(void)
 	check(config_finish(&c, &err) == -ENOENT && strstr(err.sentence, "/no/such/crun"));
 	set(&c, CONFIG_RUNTIME, scratch_dir);
 	check(config_finish(&c, &err) == -EACCES);
+	check(strstr(err.sentence, "\" is not an executable file") &&
+	      !strstr(err.sentence, "file:"));
 	scratch_write(scratch_path("plain"), "", 0);
 	set(&c, CONFIG_RUNTIME, scratch_path("plain"));
 	check(config_finish(&c, &err) == -EACCES);
 	tap_ok("settings that do not go together are refused");
+}
+
+static void test_runtime_name(void)
+{
+	struct config c;
+	struct err err = {0};
+
+	config_init(&c);
+	check(setenv("PATH", scratch_dir, 1) == 0);
+	scratch_write(scratch_path("my-runtime"), "", 0);
+	check(config_set(&c, CONFIG_RUNTIME, STR("my-runtime"), NULL, &err) == -ENOENT);
+	check(strstr(err.sentence, "no program my-runtime on the PATH"));
+	check(chmod(scratch_path("my-runtime"), 0755) == 0);
+	set(&c, CONFIG_RUNTIME, "my-runtime");
+	check_str(c.runtime, scratch_path("my-runtime"));
+	check(read_text(&c, "{\"runtime\": \"my-runtime\"}", &err) == 0);
+	check_str(c.runtime, scratch_path("my-runtime"));
+	check(read_text(&c, "{\"runtime\": \"./my-runtime\"}", &err) == 0);
+	check_str(c.runtime, scratch_path("./my-runtime"));
+	tap_ok("a runtime without a slash is found on the PATH");
 }
 
 static void test_long_path(void)
@@ -212,6 +234,7 @@ int main(void)
 	test_bad_fields();
 	test_bad_files();
 	test_relations();
+	test_runtime_name();
 	test_long_path();
 	test_apply();
 	return tap_done();
