@@ -263,10 +263,12 @@ static int prepare_file(const char *path, struct err *err)
 	/* SQLite would take an empty file for a new database, and delete its log. */
 	snprintf(log_path, sizeof(log_path), "%s-wal", path);
 	if (st.st_size == 0 && lstat(log_path, &log) == 0 && log.st_size > 0)
-		return err_set(err, -EIO, ERR_CONFLICT,
-			       "it is damaged: the file is empty, but \"%s\" is not; restore it or "
-			       "move both away",
-			       log_path);
+		return err_set(
+			err, -EIO, ERR_CONFLICT,
+			"it is damaged: the file is empty, but \"%s\" is not; restore it, "
+			"or move both away and start again: the sandboxes' settings are lost "
+			"with them, their disks stay",
+			log_path);
 	return 0;
 }
 
@@ -286,7 +288,7 @@ static int check_health(struct sqlite3 *db, struct err *err)
 	if (sqlite3_exec(db, "PRAGMA quick_check(1)", on_check_row, &is_ok, NULL) != SQLITE_OK)
 		return store_error(err, db, "checking it");
 	if (!is_ok)
-		return err_set(err, -EIO, ERR_CONFLICT, "it is damaged");
+		return err_set(err, -EIO, ERR_CONFLICT, "it is damaged: " STORE_DAMAGED_ADVICE);
 	return 0;
 }
 

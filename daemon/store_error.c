@@ -50,7 +50,8 @@ int store_error(struct err *err, struct sqlite3 *db, const char *intent)
 	if (code == SQLITE_NOMEM)
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "%s: out of memory", intent);
 	if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
-		return err_set(err, -EIO, ERR_INTERNAL, "%s: the database is damaged (%s)", intent,
+		return err_set(err, -EIO, ERR_INTERNAL,
+			       "%s: the database is damaged (%s): " STORE_DAMAGED_ADVICE, intent,
 			       sqlite3_errmsg(db));
 	return err_set(err, -EIO, ERR_INTERNAL, "%s: %s", intent, sqlite3_errmsg(db));
 }

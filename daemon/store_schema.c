@@ -133,7 +133,8 @@ int store_schema_read_instance(struct sqlite3 *db, char ret[STORE_INSTANCE_LEN +
 		name = (const char *)sqlite3_column_text(query, 0);
 	if (!name || strlen(name) != STORE_INSTANCE_LEN || strspn(name, base32) != strlen(name))
 		return err_set(err, -EIO, ERR_INTERNAL,
-			       "it is damaged: the installation's name is missing");
+			       "it is damaged (the installation's name is "
+			       "missing): " STORE_DAMAGED_ADVICE);
 	memcpy(ret, name, STORE_INSTANCE_LEN + 1);
 	return 0;
 }

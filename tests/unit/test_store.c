@@ -439,6 +439,8 @@ static void test_damaged(void)
 	memset(bytes, 'x', sizeof(bytes));
 	scratch_write(path, bytes, sizeof(bytes));
 	check_refused(path, "damaged");
+	check_refused(path, "start again");
+	check_refused(path, "their disks stay");
 	unlink(path);
 
 	open_facts(&bed, path, STORE_SYNC_NORMAL);
@@ -451,10 +453,14 @@ static void test_damaged(void)
 		check(fwrite(bytes, 1, sizeof(bytes), file) == sizeof(bytes));
 	check(file && fclose(file) == 0);
 	check_refused(path, "damaged");
+	check_refused(path, "start again");
+	check_refused(path, "their disks stay");
 
 	scratch_write(path, "", 0);
 	scratch_write(scratch_path("damaged.db-wal"), bytes, sizeof(bytes));
 	check_refused(path, "damaged");
+	check_refused(path, "start again");
+	check_refused(path, "their disks stay");
 	check(access(scratch_path("damaged.db-wal"), F_OK) == 0);
 	tap_ok("a damaged database is said and left alone");
 }
