@@ -72,15 +72,21 @@ static int remove_stale(int dir_fd, const char *name, const struct sockaddr_un *
 	return 0;
 }
 
-/* The file appears with mode 0600; a group gets its access only when it owns the file. */
-static int bind_private(int fd, int dir_fd, const char *name, const struct sockaddr_un *address,
-			const struct listen_access *access)
+/* The file appears with mode 0600: nobody else can connect yet. */
+static int bind_private(int fd, const struct sockaddr_un *address)
 {
-	int r = 0;
-
 	if (fchmod(fd, 0600) < 0 ||
 	    bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
 		return -errno;
+	return 0;
+}
+
+/* A group gets its access only when it owns the file. */
+static int open_to_group(int dir_fd, const char *name, const struct listen_access *access,
+			 struct err *err)
+{
+	int r = 0;
+
 	/* Who may write to the directory could have put a link there: it is not followed. */
 	if (access->gid != (gid_t)-1 &&
 	    fchownat(dir_fd, name, (uid_t)-1, access->gid, AT_SYMLINK_NOFOLLOW) < 0)
@@ -88,11 +94,18 @@ static int bind_private(int fd, int dir_fd, const char *name, const struct socka
 	else if (access->mode != 0600 &&
 		 fchmodat(dir_fd, name, access->mode, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -errno;
-	else if (listen(fd, LISTEN_BACKLOG) < 0)
-		r = -errno;
+	if (r == -EPERM)
+		return err_set(
+			err, r, ERR_FORBIDDEN,
+			"cannot give the socket to the group \"%s\": the user who runs berthd "
+			"is not a member of it; add them (as root: usermod -aG %s USER, then "
+			"log in again) or choose another socket group",
+			access->group, access->group);
 	if (r < 0)
-		unlinkat(dir_fd, name, 0);
-	return r;
+		return err_set(err, r, ERR_FORBIDDEN,
+			       "cannot give the socket to the group \"%s\": %s", access->group,
+			       strerror(-r));
+	return 0;
 }
 
 static int open_directory(int *ret, const char *path, const char **name, struct err *err)
@@ -133,10 +146,18 @@ int listen_unix(int *ret_fd, struct listen_file *ret_file, const char *path,
 	if (r < 0)
 		return r;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	r = fd < 0 ? -errno : bind_private(fd, dir_fd, name, &address, access);
+	r = fd < 0 ? -errno : bind_private(fd, &address);
 	if (r < 0)
 		return err_set(err, r, ERR_FORBIDDEN, "cannot listen on %s: %s", path,
 			       strerror(-r));
+	r = open_to_group(dir_fd, name, access, err);
+	if (r == 0 && listen(fd, LISTEN_BACKLOG) < 0)
+		r = err_set(err, -errno, ERR_FORBIDDEN, "cannot listen on %s: %s", path,
+			    strerror(errno));
+	if (r < 0) {
+		unlinkat(dir_fd, name, 0);
+		return r;
+	}
 	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_set(err, -errno, ERR_INTERNAL, "%s vanished", path);
 	*ret_file = (struct listen_file){.dev = st.st_dev, .ino = st.st_ino};

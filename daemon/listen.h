@@ -22,8 +22,9 @@ struct listen_file {
 };
 
 struct listen_access {
-	mode_t mode; /* 0600, or 0660 with a group */
-	gid_t gid;   /* (gid_t)-1: leave it */
+	mode_t mode;       /* 0600, or 0660 with a group */
+	gid_t gid;         /* (gid_t)-1: leave it */
+	const char *group; /* its name, for a sentence */
 };
 
 /*

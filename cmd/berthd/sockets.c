@@ -77,7 +77,8 @@ static int open_passed(struct sockets *sockets, struct berthd *b, bool has_token
 
 static int open_unix(struct sockets *sockets, struct berthd *b, struct err *err)
 {
-	struct listen_access access = {config_socket_mode(&b->config), b->config.socket_gid};
+	struct listen_access access = {config_socket_mode(&b->config), b->config.socket_gid,
+				       b->config.socket_group};
 	const struct paths *paths = &b->config.paths;
 	char dir[PATH_MAX];
 	int fd, r;

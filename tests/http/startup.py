@@ -616,6 +616,24 @@ def socket_group():
         d.stop()
 
 
+def foreign_group():
+    """A group that the user is not in is named, with what to do; no socket stays."""
+    with Place() as p:
+        os.chmod(p.path, 0o755)
+        binary, mine, drop = p / "berthd", p / "mine", []
+        shutil.copy(BERTHD, binary)
+        os.mkdir(mine)
+        if os.getuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            drop = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}",
+                    "--clear-groups"]
+            os.chown(mine, nobody.pw_uid, nobody.pw_gid)
+        fails(p, [*drop, binary, "--socket", f"{mine}/s", "--state-dir", f"{mine}/state",
+                  "--run-dir", f"{mine}/run", "--socket-group", grp.getgrgid(0).gr_name],
+              f'group "{grp.getgrgid(0).gr_name}"', "usermod", cwd=p.path)
+        require(not os.path.lexists(f"{mine}/s"), "a socket was left behind")
+
+
 def version_and_help():
     for flag in ("--version", "--help", "-h"):
         done = subprocess.run([BERTHD, flag], capture_output=True, timeout=TIMEOUT)
@@ -653,6 +671,7 @@ CASES = [
     ("several daemons side by side", side_by_side),
     ("the preview listener answers 404", preview),
     ("the socket's group", socket_group),
+    ("a group that the user is not in", foreign_group),
     ("no descriptor leaks", descriptors),
     ("out of descriptors", out_of_descriptors),
     ("idle costs no CPU", idle_costs_nothing),
