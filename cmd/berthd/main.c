@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <uv.h>
@@ -221,6 +222,8 @@ static int start(struct program *p, struct err *err)
 
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of that write, no end */
+	signal(SIGUSR1, SIG_IGN); /* habits from daemons that reopen their logs */
+	signal(SIGUSR2, SIG_IGN);
 	log_set_level(b->config.log_level);
 	r = load_tokens(&p->tokens, &b->config, err);
 	if (r < 0)
@@ -247,6 +250,7 @@ static void announce(const struct program *p)
 {
 	const struct berthd *b = &p->berthd;
 	char listen[HOST_PORT_TEXT_SIZE], preview[HOST_PORT_TEXT_SIZE];
+	struct stat st;
 
 	host_port_format(&b->listen_bound, listen);
 	host_port_format(&b->preview_bound, preview);
@@ -260,6 +264,10 @@ static void announce(const struct program *p)
 		printf(" preview=%s", preview);
 	printf("\n");
 	fflush(stdout);
+	/* Whoever waited for that line may close the pipe, or wait for its end. */
+	if (fstat(STDOUT_FILENO, &st) == 0 && S_ISFIFO(st.st_mode) &&
+	    descriptors_silence(STDOUT_FILENO) < 0)
+		log_warn("stdout stays the pipe that it was");
 	systemd_notify_ready();
 }
 

@@ -120,6 +120,26 @@ def one_ready_line():
         expect(d.wait(), 0)
 
 
+def other_signals():
+    """Signals that other daemons reopen their logs at do not end this one."""
+    with Place() as p:
+        d = p.start()
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE):
+            d.signal(number)
+        expect(p.connect().get("/health").status, 200)
+        d.stop()
+
+
+def pipe_is_released():
+    """Whoever reads the ready line from a pipe sees its end, though the daemon lives."""
+    with Place() as p:
+        d = p.start()
+        expect(d.process.stdout.read(), b"", "behind the ready line")
+        expect(os.readlink(f"/proc/{d.pid}/fd/1"), "/dev/null")
+        expect(p.connect().get("/health").status, 200)
+        d.stop()
+
+
 def all_cloexec():
     with Place() as p:
         d = p.start()
@@ -644,6 +664,8 @@ def version_and_help():
 CASES = [
     ("it starts, serves and ends", starts_and_ends),
     ("one ready line", one_ready_line),
+    ("signals without a meaning", other_signals),
+    ("the ready line's pipe is released", pipe_is_released),
     ("every descriptor is close-on-exec", all_cloexec),
     ("--version and --help", version_and_help),
     ("standard descriptors that are closed", closed_descriptors),
