@@ -574,6 +574,7 @@ void conn_accept(struct server *server, uv_stream_t *listener, enum admission ad
 		conn_cut(c);
 		return;
 	}
+	server_conn_opened(c);
 	if (listener->type == UV_TCP) {
 		uv_tcp_nodelay(&c->uv.tcp, 1);
 		uv_tcp_keepalive(&c->uv.tcp, 1, 60);

@@ -167,6 +167,8 @@ void server_watch(struct conn *c);
 /* Has conn_expire() called on the loop's next turn. */
 void server_watch_now(struct conn *c);
 void server_conn_added(struct conn *c);
+/* It has its descriptor. */
+void server_conn_opened(struct conn *c);
 void server_conn_removed(struct conn *c);
 /* The current Date header's value. */
 struct str server_date(struct server *server);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -14,6 +15,7 @@
 #define PROBE_MS        1000  /* how often a client that is not read from is looked at */
 #define TURNED_AWAY_MS  500   /* for a client that is turned away to read why */
 #define SPARED_MIN      16    /* connections that listeners with tokens leave to the others */
+#define NEAR_LIMIT      4     /* descriptors that are left when it is said */
 #define COMPLAINT_MS    10000 /* between two log lines about the same trouble */
 #define DATE_HEADER_LEN 29
 
@@ -250,7 +252,8 @@ static void turn_away(struct server *server, uv_stream_t *listener)
 {
 	struct list *queue = &server->queues[QUEUE_TURNED_AWAY];
 
-	if (server->admitted[ADMIT_NOT] >= SERVER_TURNED_AWAY_MAX && !list_is_empty(queue))
+	if (server->admitted[ADMIT_NOT] >= server->config.limits.turned_away &&
+	    !list_is_empty(queue))
 		conn_cut(list_entry(queue->next, struct conn, timeout));
 	conn_accept(server, listener, ADMIT_NOT);
 	if (may_complain(server))
@@ -269,6 +272,24 @@ static bool is_full(const struct server *server, enum admission admission)
 		spared = SPARED_MIN < limit / 2 ? SPARED_MIN : limit / 2;
 	return server_connections(server) >= limit ||
 	       (admission == ADMIT_TOKEN && server->admitted[ADMIT_TOKEN] >= limit - spared);
+}
+
+/*
+ * Out of descriptors libuv accepts and closes without a word to us. Descriptors are given out
+ * lowest first: a high number tells that the limit is near, whoever has taken the others.
+ */
+void server_conn_opened(struct conn *c)
+{
+	struct rlimit limit;
+	uv_os_fd_t fd;
+
+	if (uv_fileno(&c->uv.handle, &fd) < 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	if ((rlim_t)fd + NEAR_LIMIT >= limit.rlim_cur && may_complain(c->server))
+		log_warn(
+			"almost out of file descriptors: new connections will be closed unanswered "
+			"RLIMIT_NOFILE=%llu connections=%u",
+			(unsigned long long)limit.rlim_cur, server_connections(c->server));
 }
 
 static void on_connection(uv_stream_t *stream, int status)

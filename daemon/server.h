@@ -15,9 +15,6 @@
 #include "base/str.h"
 #include "daemon/exchange.h"
 
-/* Connections beyond the limit that are being told so, at any time. */
-#define SERVER_TURNED_AWAY_MAX 64
-
 /* What a connection may hold in memory; see also proto/http.h. */
 #define CONN_READ_MAX   (64 * 1024)  /* one read; one buffer per server */
 #define CONN_AHEAD_MAX  (64 * 1024)  /* pipelined bytes kept while an answer is owed */
@@ -33,6 +30,7 @@
  */
 struct server_limits {
 	unsigned connections;       /* more are answered 503 and closed */
+	unsigned turned_away;       /* of those, how many may be reading their 503 */
 	unsigned head_timeout_ms;   /* from a head's first byte to its last */
 	unsigned body_timeout_ms;   /* for the whole of a buffered body */
 	unsigned idle_timeout_ms;   /* a kept-alive connection without a request */
@@ -43,6 +41,7 @@ struct server_limits {
 #define SERVER_LIMITS_DEFAULT                                                                      \
 	((struct server_limits){                                                                   \
 		.connections = 8192,                                                               \
+		.turned_away = 64,                                                                 \
 		.head_timeout_ms = 10000,                                                          \
 		.body_timeout_ms = 60000,                                                          \
 		.idle_timeout_ms = 75000,                                                          \

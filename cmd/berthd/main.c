@@ -24,7 +24,8 @@
 #include "daemon/systemd.h"
 #include "daemon/token.h"
 
-#define SPARE_FDS 64 /* beside connections: the store, the loop, files under way */
+#define SPARE_FDS 32 /* beside connections: the store, the loop, files under way */
+#define ROOM_MIN  16 /* for the connections of one server; with less there is no sense in it */
 
 struct program {
 	struct berthd berthd;
@@ -153,25 +154,69 @@ static unsigned raise_file_limit(void)
 		       : (unsigned)limit.rlim_cur;
 }
 
+/* One descriptor per connection: no more than there are, and said if that is less than wanted. */
+static int fit_to_files(struct server_limits *limits, unsigned servers, struct err *err)
+{
+	unsigned files = raise_file_limit(), wanted = limits->connections;
+	unsigned room = files > SPARE_FDS ? (files - SPARE_FDS) / servers : 0;
+
+	if (room < ROOM_MIN)
+		return err_set(
+			err, -EMFILE, ERR_UNSUPPORTED,
+			"only %u files may be open (RLIMIT_NOFILE), and at least %u are needed: "
+			"raise the limit, for example with ulimit -n 1024",
+			files, SPARE_FDS + servers * ROOM_MIN);
+	if (wanted + limits->turned_away <= room)
+		return 0;
+	if (limits->turned_away > room / 8)
+		limits->turned_away = room / 8;
+	if (wanted > room - limits->turned_away) {
+		limits->connections = room - limits->turned_away;
+		log_warn("max_connections lowered from %u to %u: RLIMIT_NOFILE is %u", wanted,
+			 limits->connections, files);
+	}
+	return 0;
+}
+
+/* What must come before anything is opened, and the loop itself; else there is nothing to finish.
+ */
+static int prepare(struct program *p, struct err *err)
+{
+	struct berthd *b = &p->berthd;
+	bool has_preview;
+	int r;
+
+	log_set_level(b->config.log_level);
+	r = sockets_take(&p->sockets, err);
+	if (r < 0)
+		return r;
+	has_preview = b->config.preview.host[0] || p->sockets.passed_len;
+	b->limits = SERVER_LIMITS_DEFAULT;
+	if (b->config.max_connections)
+		b->limits.connections = b->config.max_connections;
+	r = fit_to_files(&b->limits, has_preview ? 2 : 1, err);
+	if (r < 0)
+		return r;
+	r = uv_loop_init(&p->loop);
+	if (r < 0)
+		return err_set(err, r, ERR_INTERNAL, "the event loop cannot start: %s",
+			       uv_strerror(r));
+	return 0;
+}
+
 static int make_servers(struct program *p, struct err *err)
 {
 	struct berthd *b = &p->berthd;
-	unsigned files = raise_file_limit();
 	struct server_config config = {
 		.loop = &p->loop,
 		.routes = routes,
 		.nothing_here =
 			"there is nothing at this path; /v1/openapi.html lists what there is",
-		.limits = SERVER_LIMITS_DEFAULT,
+		.limits = b->limits,
 		.authorize = authorize,
 		.arg = b,
 	};
 
-	if (b->config.max_connections)
-		config.limits.connections = b->config.max_connections;
-	if (files > SPARE_FDS && config.limits.connections > files - SPARE_FDS)
-		config.limits.connections = files - SPARE_FDS;
-	b->limits = config.limits;
 	if (server_new(&b->api, &config) < 0)
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	p->servers_open++;
@@ -224,7 +269,6 @@ static int start(struct program *p, struct err *err)
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of that write, no end */
 	signal(SIGUSR1, SIG_IGN); /* habits from daemons that reopen their logs */
 	signal(SIGUSR2, SIG_IGN);
-	log_set_level(b->config.log_level);
 	r = load_tokens(&p->tokens, &b->config, err);
 	if (r < 0)
 		return r;
@@ -317,16 +361,16 @@ int main(int argc, char **argv)
 	p.argc = argc;
 	p.argv = argv;
 	p.lock_fd = -1;
-	r = sockets_take(&p.sockets, &err);
-	uv_loop_init(&p.loop);
-	if (r == 0)
+	r = prepare(&p, &err);
+	if (r == 0) {
 		r = start(&p, &err);
+		if (r == 0) {
+			announce(&p);
+			uv_run(&p.loop, UV_RUN_DEFAULT);
+		}
+		finish(&p);
+	}
 	if (r < 0)
 		fprintf(stderr, "berthd: %s\n", err.sentence);
-	else
-		announce(&p);
-	if (r == 0)
-		uv_run(&p.loop, UV_RUN_DEFAULT);
-	finish(&p);
 	return r < 0 ? 1 : 0;
 }

@@ -9,6 +9,7 @@ import grp
 import os
 import pwd
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -176,7 +177,8 @@ def health(place):
     try:
         with place.connect() as c:
             return c.get("/health").status
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError,
+            EOFError):
         return None
 
 
@@ -589,6 +591,44 @@ def descriptors():
         d.stop()
 
 
+def few_descriptors():
+    """A low limit of open files lowers the number of connections, and is said."""
+    with Place() as p:
+        for few in (8, 16, 47):
+            fails(p, ["prlimit", f"--nofile={few}:{few}", *p.argv()], "RLIMIT_NOFILE", str(few),
+                  "ulimit -n")
+        d = Program(["prlimit", "--nofile=64:64", *p.argv()])
+        p.programs.append(d)
+        found = re.search(r"max_connections lowered from 8192 to (\d+): RLIMIT_NOFILE is 64",
+                          d.stderr())
+        require(found, d.stderr())
+        limit = int(found[1])
+        require(16 <= limit < 48, f"lowered to {limit}")
+        clients = [p.connect() for _ in range(limit)]
+        for c in clients:
+            expect(c.get("/health").status, 200)
+        expect(clients[0].get("/v1/info").json()["limits"]["connections"], limit)
+        with p.connect() as extra:
+            expect(extra.get("/health").status, 503)
+        for c in clients:
+            c.close()
+        d.stop()
+
+
+def descriptors_run_out():
+    """Whatever takes the descriptors: that they run out is said once, not for each connection."""
+    with Place() as p:
+        d = p.start()
+        resource.prlimit(d.pid, resource.RLIMIT_NOFILE, (d.fds() + 20, d.fds() + 20))
+        clients = [p.connect() for _ in range(60)]
+        until(lambda: "RLIMIT_NOFILE" in d.stderr(), "a line about the limit")
+        for c in clients:
+            c.close()
+        until(lambda: health(p) == 200, "an answer")
+        expect(d.stderr().count("RLIMIT_NOFILE"), 1, "lines about the limit")
+        d.stop()
+
+
 def out_of_descriptors():
     """At the limit of descriptors it neither dies nor spins, and recovers."""
     with Place() as p:
@@ -603,7 +643,7 @@ def out_of_descriptors():
         require(used < 0.25, f"it span: {used} s of CPU in half a second")
         for c in clients:
             c.close()
-        expect(p.connect().get("/health").status, 200)
+        until(lambda: health(p) == 200, "an answer")
         d.stop()
 
 
@@ -695,6 +735,8 @@ CASES = [
     ("the socket's group", socket_group),
     ("a group that the user is not in", foreign_group),
     ("no descriptor leaks", descriptors),
+    ("few descriptors", few_descriptors),
+    ("descriptors that run out are said", descriptors_run_out),
     ("out of descriptors", out_of_descriptors),
     ("idle costs no CPU", idle_costs_nothing),
 ]
