@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "daemon/directory.h"
+#include "base/directory.h"
 
 /* What the owner wrote; 0 when it is not there (yet). */
 static long read_holder(int fd)

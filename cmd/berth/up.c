@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/directory.h"
 #include "base/paths.h"
 #include "cmd/berth/client.h"
 #include "cmd/berth/launch.h"
@@ -124,25 +124,6 @@ static int command_paths(const struct command *command, struct paths *ret, struc
 	return paths_complete(ret, err);
 }
 
-/* As mkdir -p, the last one for the daemon alone. */
-static int make_dirs(const char *path, struct err *err)
-{
-	char dir[PATH_MAX + 8];
-
-	snprintf(dir, sizeof(dir), "%s", path);
-	for (char *slash = dir + 1; *slash; slash++) {
-		if (*slash != '/')
-			continue;
-		*slash = '\0';
-		if (mkdir(dir, 0755) < 0 && errno != EEXIST)
-			return err_set(err, -errno, ERR_FORBIDDEN, "cannot make %s: %m", dir);
-		*slash = '/';
-	}
-	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
-		return err_set(err, -errno, ERR_FORBIDDEN, "cannot make %s: %m", dir);
-	return 0;
-}
-
 /*
  * Makes <state>/berthd, where the log is, and locks it, so that of two `berth up` the second waits
  * and finds the daemon running.
@@ -157,9 +138,9 @@ static int lock_dir(const struct paths *paths, char log[PATH_MAX], struct err *e
 	    snprintf(log, PATH_MAX, "%s/berthd/berthd.log", paths->state_dir) >= PATH_MAX)
 		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
 			       "the state directory's path is too long");
-	r = make_dirs(dir, err);
+	r = directory_make(dir, 0700, err);
 	if (r < 0)
-		return r;
+		return err_wrap(err, r, "the state directory");
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return err_set(err, -errno, ERR_FORBIDDEN, "cannot open %s: %m", dir);
@@ -230,9 +211,6 @@ static int run(const struct call *call)
 
 	if (call->globals->url)
 		return usage_error("berth up starts a daemon on this machine: use --socket");
-	/* A berthd that drops its privileges must pass the directories above its own, whatever
-	 * umask it was started with. */
-	umask(022);
 	command = calloc(1, sizeof(*command));
 	paths = calloc(1, sizeof(*paths));
 	if (!command || !paths)

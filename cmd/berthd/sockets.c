@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/directory.h"
 #include "base/log.h"
-#include "daemon/directory.h"
+#include "daemon/systemd.h"
 
 #define RUN_DIR_MODE 0711 /* the socket has a mode of its own */
 

@@ -52,6 +52,8 @@ def up_and_down(kind):
               {"stopped": False, "pid": None})
         mode = os.stat(place.path("d", "berthd", "berthd.log")).st_mode
         equal(stat.S_IMODE(mode), 0o600, "mode of the log")
+        for made in (["d"], ["d", "berthd"]):
+            equal(stat.S_IMODE(os.stat(place.path(*made)).st_mode), 0o700, made)
     return test
 
 

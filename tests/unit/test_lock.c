@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
-#include "daemon/directory.h"
+#include "base/directory.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/tap.h"
 

@@ -1,4 +1,4 @@
-#include "daemon/directory.h"
+#include "base/directory.h"
 
 #include <errno.h>
 #include <limits.h>

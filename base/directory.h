@@ -1,6 +1,6 @@
-/* Directories that berthd makes for itself. */
-#ifndef BERTH_DAEMON_DIRECTORY_H
-#define BERTH_DAEMON_DIRECTORY_H
+/* Directories that Berth makes for itself. */
+#ifndef BERTH_BASE_DIRECTORY_H
+#define BERTH_BASE_DIRECTORY_H
 
 #include <sys/types.h>
 
