@@ -207,13 +207,16 @@ static int act(struct parsed *p)
 	return p->verb->run(&p->call);
 }
 
-/* With 0, 1 or 2 closed, the next file we open would become our output. */
+/*
+ * With 0, 1 or 2 closed, the next file we open would become our output. Not for writing: what is
+ * written to a closed output must fail.
+ */
 static void open_standard_fds(void)
 {
 	int fd;
 
 	do
-		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0)
 		close(fd);

@@ -1,5 +1,6 @@
 #include "cmd/berth/screen.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -99,12 +100,14 @@ struct screen_text screen_duration(unsigned long long ms)
 
 void screen_error(const char *format, ...)
 {
+	int error = errno; /* for a "%m" in the format */
 	va_list args;
 
 	fflush(stdout);
 	fprintf(stderr, "%sberth:%s ", screen_tint(stderr, TINT_BAD),
 		screen_tint(stderr, TINT_NONE));
 	va_start(args, format);
+	errno = error;
 	vfprintf(stderr, format, args);
 	va_end(args);
 	fputc('\n', stderr);
