@@ -201,6 +201,13 @@ static int answer_judge(const struct answer *answer, const char *where, struct e
 	return r;
 }
 
+static int not_an_address(const char *url, struct err *err)
+{
+	return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
+		       "\"%s\" is no address of a daemon: http://HOST:PORT is",
+		       screen_text(str_of(url)).text);
+}
+
 static int curl_failed(CURLcode code, const char *where, const char *detail, struct err *err)
 {
 	switch (code) {
@@ -220,9 +227,7 @@ static int curl_failed(CURLcode code, const char *where, const char *detail, str
 		return err_set(err, -ECONNRESET, ERR_UNAVAILABLE,
 			       "%s closed the connection without an answer", where);
 	case CURLE_URL_MALFORMAT:
-	case CURLE_UNSUPPORTED_PROTOCOL:
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "\"%s\" is no address of a daemon: http://HOST:PORT is", where);
+		return not_an_address(where, err);
 	default:
 		return err_set(
 			err, -EIO, ERR_UNAVAILABLE, "%s gave no proper answer: %s", where,
@@ -263,6 +268,8 @@ static int perform(CURL *curl, struct answer *ret, const char *where, struct err
 	CURLcode code;
 
 	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	/* A proxy in the environment would read the token, and loopback is not its own. */
+	curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, ret);
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
@@ -285,6 +292,9 @@ static int get_by_url(const struct globals *globals, CURL *curl, const char *pat
 	size_t len = strlen(globals->url);
 	int r;
 
+	if (strncasecmp(globals->url, "http://", 7) != 0 &&
+	    strncasecmp(globals->url, "https://", 8) != 0)
+		return not_an_address(globals->url, err);
 	while (len > 0 && globals->url[len - 1] == '/')
 		len--;
 	if (asprintf(&url, "%.*s%s", (int)len, globals->url, path) < 0) {
@@ -298,7 +308,13 @@ static int get_by_url(const struct globals *globals, CURL *curl, const char *pat
 		curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
 	}
 	curl_easy_setopt(curl, CURLOPT_URL, url);
-	return perform(curl, ret, screen_text(str_of(globals->url)).text, err);
+	r = perform(curl, ret, screen_text(str_of(globals->url)).text, err);
+	if (r == -EREMOTEIO && ret->status == 401)
+		return err_set(err, r, ERR_UNAUTHORIZED, "%s wants a token: %s",
+			       screen_text(str_of(globals->url)).text,
+			       globals->token ? "the one in BERTH_TOKEN is not accepted"
+					      : "set BERTH_TOKEN");
+	return r;
 }
 
 static int get_by_socket(const struct globals *globals, CURL *curl, const char *path,
@@ -325,7 +341,6 @@ static int get_by_socket(const struct globals *globals, CURL *curl, const char *
 	curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, address.un.sun_path);
 	curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, on_open);
 	curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, &copy);
-	curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(curl, CURLOPT_URL, url);
 	r = perform(curl, ret, where, err);
 	if (copy >= 0)
@@ -357,5 +372,7 @@ int client_failed(const struct globals *globals, const struct answer *answer, in
 	if (globals->json && error == -EREMOTEIO && buf_len(&answer->body))
 		printf("%.*s\n", (int)buf_len(&answer->body), buf_at(&answer->body));
 	screen_error("%s", err->sentence);
+	if (error == -EDESTADDRREQ)
+		return EXIT_USAGE;
 	return client_is_absent(error) ? EXIT_NO_DAEMON : EXIT_FAILED;
 }

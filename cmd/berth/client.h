@@ -34,7 +34,7 @@ int client_connect(const char *path, pid_t *ret_peer, struct err *err);
 
 /*
  * 0 only for a 2xx answer. An answer that tells of a failure is -EREMOTEIO with its sentence and
- * code, and is kept in `ret`.
+ * code, and is kept in `ret`. -EDESTADDRREQ: the URL given is none.
  */
 int client_get(const struct globals *globals, const char *path, struct answer *ret,
 	       struct err *err);

@@ -147,15 +147,32 @@ def by_url(place):
     check("\r\nAuthorization: Bearer t0ken\r\n" in server.requests[0], server.requests)
     r = place.run("info", env={"BERTH_TOKEN": "t\r\nX: y", "BERTH_URL": url})
     equal((r.returncode, len(server.requests)), (1, 1))
-    for url in ("file:///etc/passwd", "gopher://127.0.0.1/x", "http://127.0.0.1:99999"):
+    for url in ("file:///etc/passwd", "gopher://127.0.0.1/x", "127.0.0.1:80", "http://127.0.0.1:99999"):
         r = place.run("--url", url, "info")
-        equal((r.returncode, r.stdout, r.stderr.count("\n")), (1, "", 1), r.stderr)
+        equal((r.returncode, r.stdout, r.stderr.count("\n")), (2, "", 1), r.stderr)
     closed, url = place.serve_tcp(b"")
     closed.close()
     place.servers.remove(closed)
     r = place.run("--url", url, "info")
     equal(r.returncode, 3)
     check(f"no berthd answers on {url}" in r.stderr, r.stderr)
+
+
+def no_proxy(place):
+    server, url = place.serve_tcp(http(200, INFO))
+    proxy, proxy_url = place.serve_tcp(http(200, INFO))
+    r = place.run("--url", url, "info", env={"BERTH_TOKEN": "t0ken", "http_proxy": proxy_url,
+                                             "all_proxy": proxy_url})
+    equal((r.returncode, len(server.requests), len(proxy.requests)), (0, 1, 0), r.stderr)
+
+
+def refused_tokens(place):
+    _, url = place.serve_tcp(http(401, {"error": "who are you?", "code": "unauthorized"}))
+    r = place.run("--url", url, "info")
+    equal((r.returncode, r.stderr), (1, f"berth: {url} wants a token: set BERTH_TOKEN\n"))
+    r = place.run("--url", url, "info", env={"BERTH_TOKEN": "t0ken"})
+    equal((r.returncode, r.stderr),
+          (1, f"berth: {url} wants a token: the one in BERTH_TOKEN is not accepted\n"))
 
 
 def doctor_plain(place):
@@ -232,6 +249,8 @@ main([
     ("an error answer shows its sentence and code", error_answers),
     ("answers that are no answers are one sentence", odd_answers),
     ("a daemon on TCP, with a token", by_url),
+    ("a proxy in the environment does not see the token", no_proxy),
+    ("a refused token says which variable to set", refused_tokens),
     ("doctor in a plain environment", doctor_plain),
     ("doctor --json", doctor_json),
     ("doctor finds what is missing", doctor_finds),
