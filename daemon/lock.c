@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -12,36 +11,30 @@
 
 #include "base/cleanup.h"
 #include "base/directory.h"
-
-/* What the owner wrote; 0 when it is not there (yet). */
-static long read_holder(int fd)
-{
-	char text[24] = {0};
-	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
-	char *end;
-	long pid;
-
-	if (n <= 0)
-		return 0;
-	pid = strtol(text, &end, 10);
-	return *end == '\n' && pid > 0 && pid <= INT_MAX ? pid : 0;
-}
+#include "base/holder.h"
 
 static int refuse(int fd, const char *state_dir, struct err *err)
 {
-	long pid = read_holder(fd);
+	struct holder holder;
 
-	if (pid == 0)
+	holder_read(fd, &holder);
+	if (holder.pid == 0)
 		return err_set(err, -EBUSY, ERR_CONFLICT,
 			       "another berthd uses the state directory \"%s\"", state_dir);
+	if (!holder.socket[0])
+		return err_set(err, -EBUSY, ERR_CONFLICT,
+			       "another berthd (pid %d) uses the state directory \"%s\"",
+			       (int)holder.pid, state_dir);
 	return err_set(err, -EBUSY, ERR_CONFLICT,
-		       "another berthd (pid %ld) uses the state directory \"%s\"", pid, state_dir);
+		       "another berthd (pid %d) uses the state directory \"%s\" and serves on "
+		       "%s: stop it with `berth --socket %s down`",
+		       (int)holder.pid, state_dir, holder.socket, holder.socket);
 }
 
-static int write_holder(int fd, struct err *err)
+static int write_holder(int fd, const char *socket, struct err *err)
 {
-	char text[24];
-	int n = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+	char text[HOLDER_TEXT_MAX];
+	int n = snprintf(text, sizeof(text), "%ld\n%s\n", (long)getpid(), socket);
 
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
 		return err_set(err, errno ? -errno : -EIO, ERR_INTERNAL,
@@ -49,7 +42,7 @@ static int write_holder(int fd, struct err *err)
 	return 0;
 }
 
-int lock_take(int *ret_fd, const char *state_dir, struct err *err)
+int lock_take(int *ret_fd, const char *state_dir, const char *socket, struct err *err)
 {
 	cleanup_fd int fd = -1;
 	char dir[PATH_MAX], path[PATH_MAX + 8];
@@ -73,7 +66,7 @@ int lock_take(int *ret_fd, const char *state_dir, struct err *err)
 		return err_set(err, -errno, ERR_INTERNAL, "the lock \"%s\" cannot be taken: %s",
 			       path, strerror(errno));
 	}
-	r = write_holder(fd, err);
+	r = write_holder(fd, socket, err);
 	if (r < 0)
 		return r;
 	*ret_fd = take_fd(&fd);

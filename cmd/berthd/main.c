@@ -234,7 +234,7 @@ static int open_store(struct program *p, struct err *err)
 	char path[PATH_MAX];
 	int r;
 
-	r = lock_take(&p->lock_fd, b->config.paths.state_dir, err);
+	r = lock_take(&p->lock_fd, b->config.paths.state_dir, b->config.paths.socket, err);
 	if (r < 0)
 		return r;
 	if (snprintf(path, sizeof(path), "%s/berthd/state.db", b->config.paths.state_dir) >=

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/directory.h"
+#include "base/holder.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/tap.h"
 
@@ -15,26 +16,32 @@ static void test_take(void)
 {
 	const char *state = scratch_path("a/b/state");
 	struct err err = {0};
+	struct holder holder;
 	char word[32];
 	struct stat st;
 	int fd = -1, other = -1;
 
 	umask(0);
-	check(lock_take(&fd, state, &err) == 0);
+	check(lock_take(&fd, state, "/x/api.sock", &err) == 0);
 	check(fcntl(fd, F_GETFD) == FD_CLOEXEC);
 	check(stat(scratch_path("a/b/state/berthd/lock"), &st) == 0);
 	check((st.st_mode & 07777) == 0600);
 	check(stat(scratch_path("a/b/state/berthd"), &st) == 0 && (st.st_mode & 07777) == 0700);
 	check(stat(scratch_path("a"), &st) == 0 && (st.st_mode & 07777) == 0700);
-	check(lock_take(&other, state, &err) == -EBUSY && other == -1);
+	check(lock_take(&other, state, "/x/api.sock", &err) == -EBUSY && other == -1);
 	snprintf(word, sizeof(word), "(pid %ld)", (long)getpid());
 	check(err.code == ERR_CONFLICT && strstr(err.sentence, word));
-	check(strstr(err.sentence, state));
+	check(strstr(err.sentence, state) && strstr(err.sentence, "`berth --socket /x/api.sock"));
+	check(holder_find(state, &holder) && holder.pid == getpid());
+	check(strcmp(holder.socket, "/x/api.sock") == 0);
 	check(ftruncate(fd, 0) == 0);
-	check(lock_take(&other, state, &err) == -EBUSY && !strstr(err.sentence, "pid"));
+	check(lock_take(&other, state, "/x/api.sock", &err) == -EBUSY &&
+	      !strstr(err.sentence, "pid"));
+	check(!holder_find(state, &holder));
 	close(fd);
-	check(lock_take(&fd, state, &err) == 0);
+	check(lock_take(&fd, state, "/x/api.sock", &err) == 0);
 	close(fd);
+	check(!holder_find(state, &holder) && !holder_find(scratch_path("none"), &holder));
 	tap_ok("the lock is taken once, and names its holder");
 }
 
@@ -50,17 +57,17 @@ static void test_killed(void)
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
-		if (lock_take(&fd, state, &err) != 0 || write(fds[1], "x", 1) != 1)
+		if (lock_take(&fd, state, "/x/api.sock", &err) != 0 || write(fds[1], "x", 1) != 1)
 			_exit(1);
 		pause();
 		_exit(1);
 	}
 	close(fds[1]);
 	check(read(fds[0], &byte, 1) == 1);
-	check(lock_take(&fd, state, &err) == -EBUSY);
+	check(lock_take(&fd, state, "/x/api.sock", &err) == -EBUSY);
 	kill(pid, SIGKILL);
 	check(waitpid(pid, &status, 0) == pid);
-	check(lock_take(&fd, state, &err) == 0);
+	check(lock_take(&fd, state, "/x/api.sock", &err) == 0);
 	close(fd);
 	close(fds[0]);
 	tap_ok("a killed holder holds nothing");
@@ -83,7 +90,7 @@ static void as_nobody(void)
 
 	check_fails(scratch_path("open/closed/x/y"), -EACCES, "because of");
 	check_fails(scratch_path("open/roots/x"), -EACCES, "Permission denied");
-	check(lock_take(&fd, scratch_path("open/roots"), &err) == -EACCES);
+	check(lock_take(&fd, scratch_path("open/roots"), "/x/api.sock", &err) == -EACCES);
 	check(strstr(err.sentence, "the state directory: "));
 	check(directory_make(scratch_path("open/x"), 0711, &err) == 0);
 }
