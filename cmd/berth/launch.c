@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -85,59 +86,94 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Finds the line in what came so far. */
-static bool take_ready_line(const struct buf *out, struct launched *ret)
+/* Finds the line that begins with the word in what came so far. */
+static bool find_line(const struct buf *out, struct str word, struct str *ret)
 {
 	const char *at = buf_at(out), *end = at + buf_len(out), *newline;
 
 	for (; at < end && (newline = memchr(at, '\n', (size_t)(end - at))); at = newline + 1) {
-		struct str line = {at, (size_t)(newline - at)};
-
-		if (!str_starts_with(line, STR("ready")))
-			continue;
-		snprintf(ret->line, sizeof(ret->line), "%s", screen_text(line).text);
-		return true;
+		*ret = (struct str){at, (size_t)(newline - at)};
+		if (str_starts_with(*ret, word))
+			return true;
 	}
 	return false;
 }
 
-/* 0, -EPIPE when the daemon closed its standard output (it ended), -ETIMEDOUT. */
-static int await_ready(int fd, struct launched *ret)
+static bool is_ignored(int number)
 {
-	int64_t deadline = now_ms() + READY_TIMEOUT_MS, left;
-	struct buf out;
-	int r = -ETIMEDOUT;
+	struct sigaction action;
 
-	buf_init(&out, STDOUT_MAX);
-	while ((left = deadline - now_ms()) > 0) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
-		char bytes[1024];
-		ssize_t n;
-
-		n = poll(&p, 1, (int)left);
-		if (n == 0 || (n < 0 && errno == EINTR))
-			continue;
-		n = n < 0 ? -1 : read(fd, bytes, sizeof(bytes));
-		if (n <= 0 || buf_append(&out, bytes, (size_t)n) < 0) {
-			r = -EPIPE;
-			break;
-		}
-		if (take_ready_line(&out, ret)) {
-			r = 0;
-			break;
-		}
-	}
-	buf_close(&out);
-	return r;
+	return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/* "2026-01-02T03:04:05.678Z error what" -> "what"; "berthd: what" -> "what". */
+/* From now on the signals that would end us are only read from the descriptor. */
+static int catch_signals(sigset_t *ret_before)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < array_len(numbers); i++)
+		if (!is_ignored(numbers[i]))
+			sigaddset(&set, numbers[i]);
+	sigprocmask(SIG_BLOCK, &set, ret_before);
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* One step: more of the daemon's output. 1 to go on, -EPIPE at its end, -EINTR after a signal. */
+static int read_some(int fd, int signals, int timeout_ms, struct buf *out)
+{
+	struct pollfd polls[] = {
+		{.fd = fd, .events = POLLIN},
+		{.fd = signals, .events = POLLIN},
+	};
+	struct signalfd_siginfo info;
+	char bytes[1024];
+	ssize_t n;
+
+	n = poll(polls, array_len(polls), timeout_ms);
+	if (n == 0 || (n < 0 && errno == EINTR))
+		return 1;
+	/* Taken, or it would end us without a word once signals are let in again. */
+	if (n > 0 && polls[1].revents && read(signals, &info, sizeof(info)) > 0)
+		return -EINTR;
+	n = n < 0 ? -1 : read(fd, bytes, sizeof(bytes));
+	return n <= 0 || buf_append(out, bytes, (size_t)n) < 0 ? -EPIPE : 1;
+}
+
+/*
+ * 0 with the line "ready ...", -EPIPE when the daemon closed its standard output (it ended), with
+ * the line "failed ..." if there was one, -ETIMEDOUT, -EINTR.
+ */
+static int await_ready(int fd, int signals, char ret_line[LAUNCH_LINE_MAX])
+{
+	int64_t deadline = now_ms() + READY_TIMEOUT_MS, left;
+	struct str line;
+	struct buf out;
+	int r = 1;
+
+	ret_line[0] = '\0';
+	buf_init(&out, STDOUT_MAX);
+	while (r > 0 && (left = deadline - now_ms()) > 0) {
+		r = read_some(fd, signals, (int)left, &out);
+		if (r > 0 && find_line(&out, STR("ready"), &line))
+			r = 0;
+	}
+	if (r == 0 || (r == -EPIPE && find_line(&out, STR("failed "), &line)))
+		snprintf(ret_line, LAUNCH_LINE_MAX, "%s", screen_text(line).text);
+	buf_close(&out);
+	return r > 0 ? -ETIMEDOUT : r;
+}
+
+/* "2026-01-02T03:04:05.678Z error what" -> "what"; "berthd: what" or "failed what" -> "what". */
 static const char *skip_prefix(const char *line)
 {
 	const char *space;
 
 	if (strncmp(line, "berthd: ", 8) == 0)
 		return line + 8;
+	if (strncmp(line, "failed ", 7) == 0)
+		return line + 7;
 	if (line[0] < '0' || line[0] > '9')
 		return line;
 	space = strchr(line, ' ');
@@ -183,12 +219,15 @@ static int end_child(pid_t pid, int patience_ms)
 	return status;
 }
 
-static int explain(int error, int status, const char *words, const char *log, struct err *err)
+static int explain(int error, int status, const char *words, struct err *err)
 {
+	if (error == -EINTR)
+		return err_set(err, error, ERR_START_FAILED,
+			       "interrupted: berthd was ended before it was ready");
 	if (error == -ETIMEDOUT)
 		return err_set(err, error, ERR_START_FAILED,
-			       "berthd was not ready after %d s and was ended; its log is %s",
-			       READY_TIMEOUT_MS / 1000, log);
+			       "berthd was not ready after %d s and was ended",
+			       READY_TIMEOUT_MS / 1000);
 	if (*words)
 		return err_set(err, error, ERR_START_FAILED, "berthd did not start: %s",
 			       screen_text(str_of(skip_prefix(words))).text);
@@ -201,17 +240,14 @@ static int explain(int error, int status, const char *words, const char *log, st
 		       WEXITSTATUS(status));
 }
 
-int launch(char *const argv[], const char *log_path, struct launched *ret, struct err *err)
+static int spawn_and_wait(char *const argv[], int log, int signals, struct launched *ret,
+			  struct err *err)
 {
-	cleanup_fd int log = -1, in = -1, out = -1;
+	cleanup_fd int in = -1, out = -1;
 	char words[LAST_WORDS_MAX];
-	struct stat st;
+	off_t from = lseek(log, 0, SEEK_END);
 	int pipe_fds[2], status, r;
 
-	/* O_NOFOLLOW: in a shared state directory a link could make us append elsewhere. */
-	log = open(log_path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (log < 0 || fstat(log, &st) < 0)
-		return err_set(err, -errno, ERR_FORBIDDEN, "cannot open the log %s: %m", log_path);
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return err_set(err, -errno, ERR_INTERNAL, "cannot make a pipe: %m");
 	in = pipe_fds[0];
@@ -223,10 +259,28 @@ int launch(char *const argv[], const char *log_path, struct launched *ret, struc
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "cannot start berthd: %s", strerror(-r));
 	close(take_fd(&out)); /* so that the daemon's end is seen */
-	r = await_ready(in, ret);
+	r = await_ready(in, signals, ret->line);
 	if (r == 0)
 		return 0;
+	if (r == -EINTR)
+		kill(ret->pid, SIGTERM);
 	status = end_child(ret->pid, r == -ETIMEDOUT ? 0 : END_TIMEOUT_MS);
-	last_words(log, st.st_size, words);
-	return explain(r, status, words, log_path, err);
+	last_words(log, from, words);
+	return explain(r, status, *ret->line ? ret->line : words, err);
+}
+
+int launch(char *const argv[], const char *log_path, struct launched *ret, struct err *err)
+{
+	cleanup_fd int log = -1, signals = -1;
+	sigset_t before;
+	int r;
+
+	/* O_NOFOLLOW: in a shared state directory a link could make us append elsewhere. */
+	log = open(log_path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (log < 0)
+		return err_set(err, -errno, ERR_FORBIDDEN, "cannot open the log %s: %m", log_path);
+	signals = catch_signals(&before);
+	r = spawn_and_wait(argv, log, signals, ret, err);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return r == -ETIMEDOUT ? err_wrap(err, r, "see the log %s", log_path) : r;
 }

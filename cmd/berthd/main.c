@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <uv.h>
 
@@ -339,6 +340,22 @@ static void finish(struct program *p)
 	close_fdp(&p->lock_fd);
 }
 
+/*
+ * Whoever waits in a pipe for "ready" while stderr is a file cannot see the sentence there, and on
+ * a full disk it is lost: it gets a line of its own.
+ */
+static void complain(const struct err *err)
+{
+	struct stat out, log;
+
+	if (fstat(STDOUT_FILENO, &out) == 0 && S_ISFIFO(out.st_mode) &&
+	    fstat(STDERR_FILENO, &log) == 0 && S_ISREG(log.st_mode)) {
+		printf("failed %s\n", err->sentence);
+		fflush(stdout);
+	}
+	fprintf(stderr, "berthd: %s\n", err->sentence);
+}
+
 int main(int argc, char **argv)
 {
 	static struct program p;
@@ -350,7 +367,7 @@ int main(int argc, char **argv)
 		return 1;
 	r = options_parse(argc, argv, &p.berthd.config, &action, &err);
 	if (r < 0) {
-		fprintf(stderr, "berthd: %s\n", err.sentence);
+		complain(&err);
 		return 2;
 	}
 	if (action != OPTIONS_RUN) {
@@ -371,6 +388,6 @@ int main(int argc, char **argv)
 		finish(&p);
 	}
 	if (r < 0)
-		fprintf(stderr, "berthd: %s\n", err.sentence);
+		complain(&err);
 	return r < 0 ? 1 : 0;
 }
