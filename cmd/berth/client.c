@@ -6,20 +6,16 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/un.h>
 
 #include <curl/curl.h>
 
 #include "base/arena.h"
 #include "base/cleanup.h"
-#include "base/paths.h"
 #include "cmd/berth/screen.h"
 #include "proto/json.h"
 
-#define CONNECT_TIMEOUT_S 5
-#define ANSWER_TIMEOUT_MS 30000L
-#define ERROR_ARENA_MAX   (1024 * 1024)
+#define ERROR_ARENA_MAX (1024 * 1024)
 
 void answer_init(struct answer *answer)
 {
@@ -32,23 +28,58 @@ void answer_close(struct answer *answer)
 	buf_close(&answer->body);
 }
 
-int client_socket(const struct globals *globals, char ret[PATH_MAX], struct err *err)
+static int copy_path(char ret[PATH_MAX], const char *given, struct err *err)
 {
-	struct paths paths;
+	if (snprintf(ret, PATH_MAX, "%s", given ? given : "") < PATH_MAX)
+		return 0;
+	return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST, "the path %s is too long",
+		       screen_text(str_of(given)).text);
+}
+
+int client_paths(const struct globals *globals, struct paths *ret, struct err *err)
+{
+	struct holder holder;
 	int r;
 
-	if (globals->socket) {
-		if (strlen(globals->socket) >= PATH_MAX)
-			return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
-				       "the socket's path is too long");
-		snprintf(ret, PATH_MAX, "%s", globals->socket);
-		return 0;
-	}
-	r = paths_default(&paths, err);
-	if (r < 0)
-		return -EINVAL; /* no path at all is not "nobody there" */
-	memcpy(ret, paths.socket, sizeof(paths.socket));
+	*ret = (struct paths){0};
+	r = copy_path(ret->state_dir, globals->state_dir, err);
+	if (r == 0)
+		r = copy_path(ret->run_dir, globals->run_dir, err);
+	if (r == 0)
+		r = copy_path(ret->socket, globals->socket, err);
+	/* No path at all is not "nobody there". */
+	if (r < 0 || paths_complete(ret, err) < 0)
+		return -EINVAL;
+	/* A state directory alone says nothing about the socket; whoever uses it does. */
+	if (globals->state_dir && !globals->run_dir && !globals->socket &&
+	    holder_find(ret->state_dir, &holder) && holder.socket[0])
+		memcpy(ret->socket, holder.socket, sizeof(ret->socket));
 	return 0;
+}
+
+bool client_holder(const struct globals *globals, const struct paths *paths, struct holder *ret)
+{
+	bool is_meant = !globals->socket && (globals->state_dir || !globals->run_dir);
+
+	return holder_find(paths->state_dir, ret) &&
+	       (is_meant || strcmp(ret->socket, paths->socket) == 0);
+}
+
+static int explain_absence(const struct globals *globals, const struct paths *paths, int error,
+			   struct err *err)
+{
+	struct holder holder;
+
+	if (!client_is_absent(error) || !client_holder(globals, paths, &holder))
+		return error;
+	if (!holder.socket[0] || strcmp(holder.socket, paths->socket) == 0)
+		return err_set(err, error, ERR_UNAVAILABLE,
+			       "berthd (pid %d) does not answer on %s: it is starting or stopping, "
+			       "or has lost its socket",
+			       (int)holder.pid, paths->socket);
+	return err_set(err, error, ERR_UNAVAILABLE,
+		       "no berthd answers on %s, but one (pid %d) serves on %s: use `--socket %s`",
+		       paths->socket, (int)holder.pid, holder.socket, holder.socket);
 }
 
 static int connect_failed(const char *path, int error, struct err *err)
@@ -76,8 +107,7 @@ static int connect_failed(const char *path, int error, struct err *err)
 			       path);
 	case EAGAIN:
 		return err_set(err, -ETIMEDOUT, ERR_TIMEOUT,
-			       "berthd on %s takes no more connections: it is overloaded or hangs",
-			       path);
+			       "berthd on %s does not answer: it is overloaded or hangs", path);
 	default:
 		return err_set(err, -error, ERR_UNAVAILABLE, "cannot connect to %s: %s", path,
 			       strerror(error));
@@ -124,27 +154,6 @@ static pid_t peer_pid(int fd)
 	socklen_t len = sizeof(peer);
 
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 ? peer.pid : 0;
-}
-
-int client_connect(const char *path, pid_t *ret_peer, struct err *err)
-{
-	/* Without it a full backlog would hold us for good. */
-	struct timeval timeout = {.tv_sec = CONNECT_TIMEOUT_S};
-	cleanup(address_closep) struct address address = {.dir = -1};
-	cleanup_fd int fd = -1;
-	int r;
-
-	r = address_fill(&address, path);
-	if (r < 0)
-		return connect_failed(path, -r, err);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return err_set(err, -errno, ERR_INTERNAL, "cannot make a socket: %m");
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-	if (connect(fd, (struct sockaddr *)&address.un, sizeof(address.un)) < 0)
-		return connect_failed(path, errno, err);
-	*ret_peer = peer_pid(fd);
-	return 0;
 }
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
@@ -215,8 +224,7 @@ static int curl_failed(CURLcode code, const char *where, const char *detail, str
 		return err_set(err, -EMSGSIZE, ERR_INTERNAL, "%s answered with more than %d MiB",
 			       where, CLIENT_ANSWER_MAX / 1024 / 1024);
 	case CURLE_OPERATION_TIMEDOUT:
-		return err_set(err, -ETIMEDOUT, ERR_TIMEOUT, "%s did not answer within %ld s",
-			       where, ANSWER_TIMEOUT_MS / 1000);
+		return err_set(err, -ETIMEDOUT, ERR_TIMEOUT, "%s does not answer", where);
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_COULDNT_RESOLVE_HOST:
 		return err_set(err, -ECONNREFUSED, ERR_UNAVAILABLE, "no berthd answers on %s: %s",
@@ -262,7 +270,8 @@ static int token_header(const char *token, struct curl_slist **ret, struct err *
 	return *ret ? 0 : err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 }
 
-static int perform(CURL *curl, struct answer *ret, const char *where, struct err *err)
+static int perform(CURL *curl, int timeout_ms, struct answer *ret, const char *where,
+		   struct err *err)
 {
 	char detail[CURL_ERROR_SIZE] = "";
 	CURLcode code;
@@ -274,8 +283,7 @@ static int perform(CURL *curl, struct answer *ret, const char *where, struct err
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, ret);
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, ANSWER_TIMEOUT_MS);
-	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
+	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
 	curl_easy_setopt(curl, CURLOPT_USERAGENT, "berth/" BERTH_VERSION);
 	code = curl_easy_perform(curl);
 	if (code != CURLE_OK)
@@ -308,7 +316,7 @@ static int get_by_url(const struct globals *globals, CURL *curl, const char *pat
 		curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
 	}
 	curl_easy_setopt(curl, CURLOPT_URL, url);
-	r = perform(curl, ret, screen_text(str_of(globals->url)).text, err);
+	r = perform(curl, globals->timeout_ms, ret, screen_text(str_of(globals->url)).text, err);
 	if (r == -EREMOTEIO && ret->status == 401)
 		return err_set(err, r, ERR_UNAUTHORIZED, "%s wants a token: %s",
 			       screen_text(str_of(globals->url)).text,
@@ -321,19 +329,20 @@ static int get_by_socket(const struct globals *globals, CURL *curl, const char *
 			 struct answer *ret, struct err *err)
 {
 	cleanup(address_closep) struct address address = {.dir = -1};
-	char where[PATH_MAX + 16], socket[PATH_MAX];
+	char where[PATH_MAX + 16];
+	struct paths paths;
 	cleanup_free char *url = NULL;
 	cleanup_fd int copy = -1;
 	long error = 0;
 	int r;
 
-	r = client_socket(globals, socket, err);
+	r = client_paths(globals, &paths, err);
 	if (r < 0)
 		return r;
-	snprintf(where, sizeof(where), "berthd on %s", socket);
-	r = address_fill(&address, socket);
+	snprintf(where, sizeof(where), "berthd on %s", paths.socket);
+	r = address_fill(&address, paths.socket);
 	if (r < 0)
-		return connect_failed(socket, -r, err);
+		return explain_absence(globals, &paths, connect_failed(paths.socket, -r, err), err);
 	if (asprintf(&url, "http://localhost%s", path) < 0) {
 		url = NULL;
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
@@ -342,11 +351,13 @@ static int get_by_socket(const struct globals *globals, CURL *curl, const char *
 	curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, on_open);
 	curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, &copy);
 	curl_easy_setopt(curl, CURLOPT_URL, url);
-	r = perform(curl, ret, where, err);
+	r = perform(curl, globals->timeout_ms, ret, where, err);
 	if (copy >= 0)
 		ret->peer = peer_pid(copy);
 	curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &error);
-	return r == -ECONNREFUSED ? connect_failed(socket, error ? (int)error : EIO, err) : r;
+	if (r == -ECONNREFUSED)
+		r = connect_failed(paths.socket, error ? (int)error : EIO, err);
+	return explain_absence(globals, &paths, r, err);
 }
 
 int client_get(const struct globals *globals, const char *path, struct answer *ret, struct err *err)
@@ -374,5 +385,5 @@ int client_failed(const struct globals *globals, const struct answer *answer, in
 	screen_error("%s", err->sentence);
 	if (error == -EDESTADDRREQ)
 		return EXIT_USAGE;
-	return client_is_absent(error) ? EXIT_NO_DAEMON : EXIT_FAILED;
+	return client_is_absent(error) || error == -ETIMEDOUT ? EXIT_NO_DAEMON : EXIT_FAILED;
 }

@@ -5,11 +5,12 @@
 #ifndef BERTH_CMD_CLIENT_H
 #define BERTH_CMD_CLIENT_H
 
-#include <limits.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/holder.h"
+#include "base/paths.h"
 #include "cmd/berth/verb.h"
 
 #define CLIENT_ANSWER_MAX (16 * 1024 * 1024)
@@ -23,18 +24,20 @@ struct answer {
 void answer_init(struct answer *answer);
 void answer_close(struct answer *answer);
 
-/* The socket that is meant: the one given, else this user's default. */
-int client_socket(const struct globals *globals, char ret[PATH_MAX], struct err *err);
+/* The directories and the socket that are meant: those given, else this user's defaults. */
+int client_paths(const struct globals *globals, struct paths *ret, struct err *err);
 
 /*
- * Connects, and says who listens. A failure is one sentence: -ENOENT and -ECONNREFUSED when there
- * is no daemon, -EACCES when we may not ask.
+ * Finds the daemon that uses the state directory although nobody answers on the socket. Not if
+ * another socket or run directory was asked for by name: then it is not the one that is meant.
  */
-int client_connect(const char *path, pid_t *ret_peer, struct err *err);
+bool client_holder(const struct globals *globals, const struct paths *paths, struct holder *ret);
 
 /*
  * 0 only for a 2xx answer. An answer that tells of a failure is -EREMOTEIO with its sentence and
- * code, and is kept in `ret`. -EDESTADDRREQ: the URL given is none.
+ * code, and is kept in `ret`. -ENOENT and -ECONNREFUSED when there is no
+ * daemon, -ETIMEDOUT when it does not answer, -EACCES when we may not ask, -EDESTADDRREQ when the
+ * URL given is none.
  */
 int client_get(const struct globals *globals, const char *path, struct answer *ret,
 	       struct err *err);

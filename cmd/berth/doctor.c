@@ -4,12 +4,13 @@
 
 #include "base/cleanup.h"
 #include "cmd/berth/checks.h"
+#include "cmd/berth/client.h"
 #include "cmd/berth/screen.h"
 #include "proto/json.h"
 
 #define OUTPUT_MAX (256 * 1024)
 
-enum { DOCTOR_STATE_DIR, DOCTOR_RUN_DIR, DOCTOR_RUNTIME };
+enum { DOCTOR_RUNTIME };
 
 static const char *const level_names[] = {
 	[FINDING_OK] = "ok",
@@ -99,13 +100,10 @@ static int print_json(const struct findings *findings)
 
 static void examine_dirs(struct findings *findings, const struct call *call)
 {
-	const char *state = call->values[DOCTOR_STATE_DIR], *run = call->values[DOCTOR_RUN_DIR];
-	struct paths paths = {0};
+	struct paths paths;
 	struct err err;
 
-	snprintf(paths.state_dir, sizeof(paths.state_dir), "%s", state ? state : "");
-	snprintf(paths.run_dir, sizeof(paths.run_dir), "%s", run ? run : "");
-	if (paths_complete(&paths, &err) < 0)
+	if (client_paths(call->globals, &paths, &err) < 0)
 		finding_add(findings, "state directory", FINDING_MISSING, "%s", err.sentence);
 	else
 		check_dirs(findings, &paths);
@@ -139,14 +137,13 @@ static int run(const struct call *call)
 
 /* clang-format off */
 static const struct flag flags[] = {
-	[DOCTOR_STATE_DIR] = { "--state-dir", "DIR",  "look at this directory for the state" },
-	[DOCTOR_RUN_DIR]   = { "--run-dir",   "DIR",  "look at this directory for the sockets" },
-	[DOCTOR_RUNTIME]   = { "--runtime",   "PATH", "look at this OCI runtime" },
+	[DOCTOR_RUNTIME] = { "--runtime",   "PATH", "look at this OCI runtime" },
 	{ NULL },
 };
 
 static const struct example examples[] = {
 	{ "berth doctor",        "look at this machine" },
+	{ "berth doctor --state-dir /srv/berth", "with the state there" },
 	{ "berth doctor --json", "{\"ok\": ..., \"checks\": [{name, status, message, mend}]}" },
 	{ NULL },
 };

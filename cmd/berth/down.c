@@ -9,11 +9,12 @@
 
 #include "base/cleanup.h"
 #include "cmd/berth/client.h"
-#include "cmd/berth/info.h"
+#include "cmd/berth/running.h"
 #include "cmd/berth/screen.h"
 
 #define TIMEOUT_DEFAULT_S 60
 #define TIMEOUT_MAX_S     86400
+#define SILENT_TIMEOUT_S  5 /* for one that cannot be asked, if no time was given */
 
 enum { DOWN_TIMEOUT };
 
@@ -23,8 +24,27 @@ struct target {
 	char instance[128];
 };
 
-static int ask(const struct globals *globals, struct target *ret, struct err *err)
+/* What was asked for, and until when. */
+struct job {
+	struct globals globals;
+	struct paths paths;
+	int timeout_s;
+	int64_t deadline_ms;
+};
+
+static int64_t now_ms(void)
 {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int ask(const struct job *job, struct target *ret, struct err *err)
+{
+	struct wanted wanted = {.state_dir = job->globals.state_dir};
+	int64_t left_ms = job->deadline_ms - now_ms();
+	struct globals globals = job->globals;
 	struct answer answer;
 	struct arena arena;
 	struct info info;
@@ -32,9 +52,13 @@ static int ask(const struct globals *globals, struct target *ret, struct err *er
 
 	answer_init(&answer);
 	arena_init(&arena, INFO_ARENA_MAX);
-	r = client_get(globals, "/v1/info", &answer, err);
+	if (left_ms < globals.timeout_ms)
+		globals.timeout_ms = left_ms > 1 ? (int)left_ms : 1;
+	r = client_get(&globals, "/v1/info", &answer, err);
 	if (r == 0)
 		r = info_parse(&arena, &answer, &info, err);
+	if (r == 0)
+		r = running_compare(&info, &wanted, err);
 	/* Also when it does not answer: the socket still says who should have. */
 	ret->peer = answer.peer;
 	if (r == 0) {
@@ -46,20 +70,12 @@ static int ask(const struct globals *globals, struct target *ret, struct err *er
 	return r;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* 0 when the process is gone, -ETIMEDOUT when it is still there. */
-static int await_end(int pidfd, int timeout_s)
+static int await_end(int pidfd, int64_t deadline_ms)
 {
-	int64_t deadline = now_ms() + (int64_t)timeout_s * 1000, left;
+	int64_t left;
 
-	while ((left = deadline - now_ms()) > 0) {
+	while ((left = deadline_ms - now_ms()) > 0) {
 		struct pollfd p = {.fd = pidfd, .events = POLLIN};
 		int n = poll(&p, 1, (int)left);
 
@@ -75,7 +91,7 @@ static int await_end(int pidfd, int timeout_s)
  * A pid says nothing by itself: it is held by a pidfd, and only then asked once more, so that the
  * process that gets the signal is the one that answered. One that answers no more is leaving.
  */
-static int hold(const struct globals *globals, const struct target *target, bool *ret_leaving,
+static int hold(const struct job *job, const struct target *target, bool *ret_leaving,
 		struct err *err)
 {
 	cleanup_fd int pidfd = -1;
@@ -86,7 +102,7 @@ static int hold(const struct globals *globals, const struct target *target, bool
 	if (pidfd < 0)
 		return err_set(err, -errno, ERR_INTERNAL, "cannot take hold of berthd (pid %d): %m",
 			       (int)target->pid);
-	r = ask(globals, &again, err);
+	r = ask(job, &again, err);
 	*ret_leaving = client_is_absent(r);
 	if (*ret_leaving)
 		return take_fd(&pidfd);
@@ -113,37 +129,86 @@ static int refuse_foreign(const struct target *target, const char *path, struct 
 		       (int)target->pid, path, (int)target->peer);
 }
 
-static int stop(const struct globals *globals, const char *path, int timeout_s, pid_t *ret_pid,
-		struct err *err)
+static int stop(const struct job *job, pid_t *ret_pid, struct err *err)
 {
 	struct target target = {0};
 	cleanup_fd int pidfd = -1;
 	bool is_leaving;
 	int r;
 
-	r = ask(globals, &target, err);
+	r = ask(job, &target, err);
+	if (r == -EEXIST)
+		return r;
 	if (r < 0 && !client_is_absent(r) && target.peer > 1)
 		return err_wrap(err, r, "berthd (pid %d) cannot be asked, end it with `kill %d`",
 				(int)target.peer, (int)target.peer);
 	if (r < 0)
 		return r;
 	*ret_pid = target.pid;
-	r = refuse_foreign(&target, path, err);
+	r = refuse_foreign(&target, job->paths.socket, err);
 	if (r < 0)
 		return r;
-	pidfd = hold(globals, &target, &is_leaving, err);
+	pidfd = hold(job, &target, &is_leaving, err);
 	if (pidfd < 0)
 		return pidfd;
 	if (!is_leaving && syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, NULL, 0) < 0 &&
 	    errno != ESRCH)
 		return err_set(err, -errno, ERR_FORBIDDEN, "you may not stop berthd (pid %d): %m",
 			       (int)target.pid);
-	r = await_end(pidfd, timeout_s);
+	r = await_end(pidfd, job->deadline_ms);
 	if (r < 0)
 		return err_set(err, r, ERR_TIMEOUT,
 			       "berthd (pid %d) was told to stop and is still finishing after %d s",
-			       (int)target.pid, timeout_s);
+			       (int)target.pid, job->timeout_s);
 	return 0;
+}
+
+/*
+ * Nobody answers, but the state directory is in use: by a daemon that was told to stop before, or
+ * that lost its socket. The lock is looked at again once the pid is held: it names who has it.
+ */
+static int await_holder(const struct job *job, const struct holder *holder, struct err *err)
+{
+	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, holder->pid, 0);
+	struct holder again;
+
+	if (pidfd < 0 || !holder_find(job->paths.state_dir, &again) || again.pid != holder->pid)
+		return 0;
+	if (await_end(pidfd, job->deadline_ms) == 0)
+		return 0;
+	return err_set(err, -ETIMEDOUT, ERR_TIMEOUT,
+		       "berthd (pid %d) uses %s but does not answer: it is still stopping, or end "
+		       "it with `kill %d`",
+		       (int)holder->pid, job->paths.state_dir, (int)holder->pid);
+}
+
+static int stop_holder(struct job *job, const struct holder *holder, pid_t *ret_pid,
+		       struct err *err)
+{
+	int r;
+
+	if (holder->socket[0] && strcmp(holder->socket, job->paths.socket) != 0) {
+		job->globals.socket = holder->socket;
+		memcpy(job->paths.socket, holder->socket, sizeof(job->paths.socket));
+		r = stop(job, ret_pid, err);
+		if (!client_is_absent(r) || *ret_pid)
+			return r;
+	}
+	*ret_pid = holder->pid;
+	return await_holder(job, holder, err);
+}
+
+static int stop_any(struct job *job, bool is_hurried, pid_t *ret_pid, struct err *err)
+{
+	struct holder holder;
+	int r;
+
+	r = stop(job, ret_pid, err);
+	if (!client_is_absent(r) || *ret_pid || !client_holder(&job->globals, &job->paths, &holder))
+		return r;
+	if (!is_hurried)
+		job->deadline_ms = now_ms() + SILENT_TIMEOUT_S * 1000;
+	return stop_holder(job, &holder, ret_pid, err);
 }
 
 static int parse_timeout(const char *text, int *ret)
@@ -176,24 +241,25 @@ static void report(const struct globals *globals, const char *path, bool is_abse
 
 static int run(const struct call *call)
 {
-	char path[PATH_MAX];
+	struct job job = {.globals = *call->globals};
 	pid_t pid = 0;
-	int timeout_s, r;
 	struct err err;
+	int r;
 
 	if (call->globals->url)
 		return usage_error("berth down stops a daemon on this machine: use --socket");
-	if (parse_timeout(call->values[DOWN_TIMEOUT], &timeout_s) < 0)
+	if (parse_timeout(call->values[DOWN_TIMEOUT], &job.timeout_s) < 0)
 		return usage_error("--timeout wants seconds, from 1 to %d", TIMEOUT_MAX_S);
-	r = client_socket(call->globals, path, &err);
+	job.deadline_ms = now_ms() + (int64_t)job.timeout_s * 1000;
+	r = client_paths(&job.globals, &job.paths, &err);
 	if (r == 0)
-		r = stop(call->globals, path, timeout_s, &pid, &err);
+		r = stop_any(&job, call->values[DOWN_TIMEOUT] != NULL, &pid, &err);
 	/* A daemon that went away between two questions has stopped as well. */
 	if (r < 0 && !client_is_absent(r)) {
 		screen_error("%s", err.sentence);
 		return EXIT_FAILED;
 	}
-	report(call->globals, path, pid == 0, pid);
+	report(call->globals, job.paths.socket, pid == 0, pid);
 	return EXIT_OK;
 }
 
@@ -205,7 +271,8 @@ static const struct flag flags[] = {
 
 static const struct example examples[] = {
 	{ "berth down",                             "stop the daemon of this user" },
-	{ "berth --socket /tmp/b/api.sock down",    "stop another one" },
+	{ "berth down --state-dir /tmp/b --run-dir /tmp/b/run",        "stop another one" },
+	{ "berth down --timeout 300",               "give its requests more time to finish" },
 	{ NULL },
 };
 /* clang-format on */

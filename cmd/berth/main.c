@@ -14,15 +14,28 @@ const struct verb *const verbs[] = {
 	&verb_info, &verb_up, &verb_down, &verb_doctor, &verb_version, &verb_help, NULL,
 };
 
-enum { GLOBAL_JSON, GLOBAL_SOCKET, GLOBAL_URL, GLOBAL_HELP, GLOBAL_VERSION, GLOBAL_COUNT };
+#define ANSWER_TIMEOUT_MS 5000
+
+enum {
+	GLOBAL_JSON,
+	GLOBAL_SOCKET,
+	GLOBAL_STATE_DIR,
+	GLOBAL_RUN_DIR,
+	GLOBAL_URL,
+	GLOBAL_HELP,
+	GLOBAL_VERSION,
+	GLOBAL_COUNT,
+};
 
 /* clang-format off */
 const struct flag global_flags[] = {
-	[GLOBAL_JSON]    = { "--json",    NULL,   "print JSON" },
-	[GLOBAL_SOCKET]  = { "--socket",  "PATH", "the daemon's Unix socket" },
-	[GLOBAL_URL]     = { "--url",     "URL",  "a daemon on the network, http://HOST:PORT" },
-	[GLOBAL_HELP]    = { "--help",    NULL,   "explain berth, or the verb" },
-	[GLOBAL_VERSION] = { "--version", NULL,   "print berth's version" },
+	[GLOBAL_JSON]      = { "--json",      NULL,   "print JSON" },
+	[GLOBAL_SOCKET]    = { "--socket",    "PATH", "the daemon's Unix socket (RUN/berthd/api.sock)" },
+	[GLOBAL_STATE_DIR] = { "--state-dir", "DIR",  "what the daemon keeps, if not the default" },
+	[GLOBAL_RUN_DIR]   = { "--run-dir",   "DIR",  "its sockets, gone with a reboot" },
+	[GLOBAL_URL]       = { "--url",       "URL",  "a daemon on the network, http://HOST:PORT" },
+	[GLOBAL_HELP]      = { "--help",      NULL,   "explain berth, or the verb" },
+	[GLOBAL_VERSION]   = { "--version",   NULL,   "print berth's version" },
 	{ NULL },
 };
 /* clang-format on */
@@ -163,22 +176,29 @@ static const char *environment(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* A flag outranks the environment; --socket outranks BERTH_URL, so that the two can stand side by
- * side. */
+/* A flag that says where the daemon is outranks everything that the environment says about it. */
 static int globals_init(struct globals *globals, const struct parsed *p)
 {
 	const char *socket = p->globals[GLOBAL_SOCKET], *url = p->globals[GLOBAL_URL];
 
-	if (socket && url)
-		return usage_error("--socket and --url exclude each other");
 	*globals = (struct globals){
 		.json = p->globals[GLOBAL_JSON],
-		.socket = socket ? socket : environment("BERTH_SOCKET"),
-		.url = url      ? url
-		       : socket ? NULL
-				: environment("BERTH_URL"),
+		.state_dir = p->globals[GLOBAL_STATE_DIR],
+		.run_dir = p->globals[GLOBAL_RUN_DIR],
 		.token = environment("BERTH_TOKEN"),
+		.timeout_ms = ANSWER_TIMEOUT_MS,
 	};
+	if (socket && url)
+		return usage_error("--socket and --url exclude each other");
+	if (!socket && !url && !globals->state_dir && !globals->run_dir) {
+		socket = environment("BERTH_SOCKET");
+		url = environment("BERTH_URL");
+		if (socket && url)
+			return usage_error("BERTH_SOCKET and BERTH_URL are both set: unset one, or "
+					   "use --socket or --url");
+	}
+	globals->socket = socket;
+	globals->url = url;
 	return EXIT_OK;
 }
 

@@ -7,15 +7,12 @@
 
 #include "base/cleanup.h"
 #include "base/directory.h"
-#include "base/paths.h"
 #include "cmd/berth/client.h"
 #include "cmd/berth/launch.h"
+#include "cmd/berth/running.h"
 #include "cmd/berth/screen.h"
-#include "proto/json.h"
 
 enum {
-	UP_STATE_DIR,
-	UP_RUN_DIR,
 	UP_CONFIG,
 	UP_LISTEN,
 	UP_TOKEN_FILE,
@@ -26,8 +23,6 @@ enum {
 
 /* clang-format off */
 static const struct flag flags[] = {
-	[UP_STATE_DIR]  = { "--state-dir",  "DIR",       "what outlives a restart" },
-	[UP_RUN_DIR]    = { "--run-dir",    "DIR",       "sockets, gone with a reboot" },
 	[UP_CONFIG]     = { "--config",     "FILE",      "the daemon's configuration" },
 	[UP_LISTEN]     = { "--listen",     "HOST:PORT", "serve the API on TCP too; needs --token-file" },
 	[UP_TOKEN_FILE] = { "--token-file", "FILE",      "tokens for TCP, one per line" },
@@ -47,8 +42,8 @@ static const struct example examples[] = {
 /* The daemon starts in "/": what names a file is made absolute. A runtime may be a mere name. */
 static bool is_path(size_t flag, const char *value)
 {
-	return flag == UP_STATE_DIR || flag == UP_RUN_DIR || flag == UP_CONFIG ||
-	       flag == UP_TOKEN_FILE || (flag == UP_RUNTIME && strchr(value, '/'));
+	return flag == UP_CONFIG || flag == UP_TOKEN_FILE ||
+	       (flag == UP_RUNTIME && strchr(value, '/'));
 }
 
 static int make_absolute(const char *path, char ret[PATH_MAX], struct err *err)
@@ -73,9 +68,11 @@ static int make_absolute(const char *path, char ret[PATH_MAX], struct err *err)
 
 /* The command line of berthd, with everything that its entries point to. */
 struct command {
+	struct globals globals; /* with absolute paths */
+	struct paths paths;
 	char values[UP_COUNT][PATH_MAX];
-	char socket[PATH_MAX];
-	char *argv[2 * UP_COUNT + 4];
+	char state_dir[PATH_MAX], run_dir[PATH_MAX], socket[PATH_MAX];
+	char *argv[2 * UP_COUNT + 8];
 	size_t argc;
 };
 
@@ -84,6 +81,35 @@ static void command_add(struct command *command, const char *flag, char *value)
 	command->argv[command->argc++] = (char *)flag;
 	if (value)
 		command->argv[command->argc++] = value;
+}
+
+/* Only what was given is passed on: a configuration file may name the rest. */
+static int command_add_path(struct command *command, const char *flag, const char **given,
+			    char ret[PATH_MAX], struct err *err)
+{
+	int r;
+
+	if (!*given)
+		return 0;
+	r = make_absolute(*given, ret, err);
+	if (r < 0)
+		return r;
+	command_add(command, flag, ret);
+	*given = ret;
+	return 0;
+}
+
+static int command_fill_globals(struct command *c, const struct globals *globals, struct err *err)
+{
+	int r;
+
+	c->globals = *globals;
+	r = command_add_path(c, "--state-dir", &c->globals.state_dir, c->state_dir, err);
+	if (r == 0)
+		r = command_add_path(c, "--run-dir", &c->globals.run_dir, c->run_dir, err);
+	if (r == 0)
+		r = command_add_path(c, "--socket", &c->globals.socket, c->socket, err);
+	return r;
 }
 
 static int command_fill(struct command *command, const struct call *call, struct err *err)
@@ -105,23 +131,8 @@ static int command_fill(struct command *command, const struct call *call, struct
 		}
 		command_add(command, flags[i].name, command->values[i]);
 	}
-	/* Not otherwise: a configuration file may name the socket. */
-	if (call->globals->socket) {
-		r = make_absolute(call->globals->socket, command->socket, err);
-		if (r < 0)
-			return r;
-		command_add(command, "--socket", command->socket);
-	}
-	return 0;
-}
-
-static int command_paths(const struct command *command, struct paths *ret, struct err *err)
-{
-	*ret = (struct paths){0};
-	memcpy(ret->state_dir, command->values[UP_STATE_DIR], PATH_MAX);
-	memcpy(ret->run_dir, command->values[UP_RUN_DIR], PATH_MAX);
-	memcpy(ret->socket, command->socket, PATH_MAX);
-	return paths_complete(ret, err);
+	r = command_fill_globals(command, call->globals, err);
+	return r < 0 ? r : client_paths(&command->globals, &command->paths, err);
 }
 
 /*
@@ -150,81 +161,135 @@ static int lock_dir(const struct paths *paths, char log[PATH_MAX], struct err *e
 	return take_fd(&fd);
 }
 
-static int report(const struct globals *globals, const char *socket, const struct launched *started)
+static int report_started(const struct globals *globals, const struct launched *started)
 {
-	pid_t pid = 0;
-	struct err err;
-	int r;
-
-	if (!started) {
-		r = client_connect(socket, &pid, &err);
-		if (r < 0) {
-			screen_error("%s", err.sentence);
-			return EXIT_FAILED;
-		}
-	}
 	if (globals->json)
-		printf("{\"started\":%s,\"pid\":%d}\n", started ? "true" : "false",
-		       (int)(started ? started->pid : pid));
-	else if (started)
-		printf("berthd (pid %d) is %s\n", (int)started->pid, started->line);
+		printf("{\"started\":true,\"pid\":%d,\"outdated\":false}\n", (int)started->pid);
 	else
-		printf("berthd (pid %d) already runs on %s\n", (int)pid, socket);
+		printf("berthd (pid %d) is %s\n", (int)started->pid, started->line);
 	return EXIT_OK;
 }
 
-static int start(const struct call *call, struct command *command, const struct paths *paths,
-		 struct err *err)
+static int report_running(const struct command *command, pid_t pid)
+{
+	bool is_outdated = running_is_outdated(pid);
+
+	if (command->globals.json)
+		printf("{\"started\":false,\"pid\":%d,\"outdated\":%s}\n", (int)pid,
+		       is_outdated ? "true" : "false");
+	else
+		printf("berthd (pid %d) already runs on %s\n%s", (int)pid, command->paths.socket,
+		       is_outdated ? "it still runs the old program: `berth down` and `berth up`\n"
+				   : "");
+	return EXIT_OK;
+}
+
+/* Is there one, and is it what was asked for? Absent: see client_is_absent(). */
+static int find_running(const struct command *command, const struct call *call, pid_t *ret,
+			struct err *err)
+{
+	const char *config = call->values[UP_CONFIG];
+	const struct wanted wanted = {
+		.state_dir = command->globals.state_dir,
+		.run_dir = command->globals.run_dir,
+		.listen = call->values[UP_LISTEN],
+		.preview = call->values[UP_PREVIEW],
+		.runtime = call->values[UP_RUNTIME] ? command->values[UP_RUNTIME] : NULL,
+	};
+	struct answer answer;
+	struct arena arena;
+	struct info info;
+	int r;
+
+	answer_init(&answer);
+	arena_init(&arena, INFO_ARENA_MAX);
+	r = client_get(&command->globals, "/v1/info", &answer, err);
+	if (r == 0)
+		r = info_parse(&arena, &answer, &info, err);
+	if (r == 0) {
+		*ret = (pid_t)info.pid;
+		r = running_compare(&info, &wanted, err);
+	}
+	if (r == 0 && config && access(config, R_OK) < 0)
+		r = err_set(err, -EINVAL, ERR_INVALID_REQUEST, "cannot read %s: %m",
+			    screen_text(str_of(config)).text);
+	arena_close(&arena);
+	answer_close(&answer);
+	return r;
+}
+
+/* The daemon would find out by itself, but in the log of the one that is in its way. */
+static int refuse_holder(const struct command *command, struct err *err)
+{
+	const char *dir = command->paths.state_dir;
+	struct holder holder;
+
+	if (!holder_find(dir, &holder))
+		return 0;
+	if (!holder.socket[0] || strcmp(holder.socket, command->paths.socket) == 0)
+		return err_set(err, -EBUSY, ERR_CONFLICT,
+			       "berthd (pid %d) uses %s but does not answer: it is starting or "
+			       "stopping, or end it with `kill %d`",
+			       (int)holder.pid, dir, (int)holder.pid);
+	return err_set(err, -EBUSY, ERR_CONFLICT,
+		       "another berthd (pid %d) uses %s and serves on %s: stop it with `berth "
+		       "--socket %s down`",
+		       (int)holder.pid, dir, holder.socket, holder.socket);
+}
+
+static int start(const struct call *call, struct command *command, struct err *err)
 {
 	struct launched launched;
+	struct err why_not;
 	char log[PATH_MAX];
 	cleanup_fd int lock = -1;
-	pid_t peer;
+	pid_t pid;
 	int r;
 
 	/* Before anything is made on disk: whoever may ask a running daemon may lack the right. */
-	r = client_connect(paths->socket, &peer, err);
+	r = find_running(command, call, &pid, err);
 	if (r == 0)
-		return report(call->globals, paths->socket, NULL);
+		return report_running(command, pid);
 	if (!client_is_absent(r))
 		return r;
-	lock = lock_dir(paths, log, err);
+	lock = lock_dir(&command->paths, log, err);
 	if (lock < 0)
 		return lock;
-	if (client_connect(paths->socket, &peer, err) == 0)
-		return report(call->globals, paths->socket, NULL);
+	r = find_running(command, call, &pid, err);
+	if (r == 0)
+		return report_running(command, pid);
+	if (!client_is_absent(r))
+		return r;
+	r = refuse_holder(command, err);
+	if (r < 0)
+		return r;
 	r = launch(command->argv, log, &launched, err);
 	if (r == 0)
-		return report(call->globals, paths->socket, &launched);
+		return report_started(&command->globals, &launched);
 	/* Somebody started one by hand while we tried: what was asked for is there. */
-	if (client_connect(paths->socket, &peer, NULL) == 0)
-		return report(call->globals, paths->socket, NULL);
+	if (r != -EINTR && find_running(command, call, &pid, &why_not) == 0)
+		return report_running(command, pid);
 	return r;
 }
 
 static int run(const struct call *call)
 {
-	cleanup_free struct command *command = NULL;
-	cleanup_free struct paths *paths = NULL;
+	cleanup_free struct command *command = calloc(1, sizeof(*command));
 	struct err err;
 	int r;
 
 	if (call->globals->url)
 		return usage_error("berth up starts a daemon on this machine: use --socket");
-	command = calloc(1, sizeof(*command));
-	paths = calloc(1, sizeof(*paths));
-	if (!command || !paths)
+	if (!command)
 		r = err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	else
 		r = command_fill(command, call, &err);
 	if (r == 0)
-		r = command_paths(command, paths, &err);
-	if (r == 0)
-		r = start(call, command, paths, &err);
+		r = start(call, command, &err);
 	if (r >= 0)
 		return r;
 	screen_error("%s", err.sentence);
-	return EXIT_FAILED;
+	return r == -EINTR ? EXIT_INTERRUPTED : EXIT_FAILED;
 }
 
 const struct verb verb_up = {
@@ -233,7 +298,8 @@ const struct verb verb_up = {
 	.arguments = "",
 	.description =
 		"Starts berthd, waits until it serves and says where. If one runs already, says\n"
-		"so and succeeds. Its log goes to STATE/berthd/berthd.log.",
+		"so and succeeds, unless it differs from what the flags ask for. Its log goes to\n"
+		"STATE/berthd/berthd.log.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

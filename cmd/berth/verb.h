@@ -17,6 +17,7 @@ enum exit_code {
 	EXIT_FAILED = 1,
 	EXIT_USAGE = 2,
 	EXIT_NO_DAEMON = 3,
+	EXIT_INTERRUPTED = 130, /* as the shell says it of Ctrl-C */
 };
 
 /* A table of flags ends with a name of NULL. */
@@ -35,9 +36,10 @@ struct example {
 /* What holds for every verb; from the flags before or after it, and the environment. */
 struct globals {
 	bool json;
-	const char *socket; /* as given; NULL: the default of this user */
-	const char *url;    /* NULL: the Unix socket */
-	const char *token;  /* BERTH_TOKEN, for `url` */
+	const char *state_dir, *run_dir, *socket; /* as given; NULL: the default of this user */
+	const char *url;                          /* NULL: the Unix socket */
+	const char *token;                        /* BERTH_TOKEN, for `url` */
+	int timeout_ms;                           /* how long an answer may take */
 };
 
 struct call {

@@ -18,6 +18,16 @@ if mode == "sentence":
     sys.stderr.write("2026-01-02T03:04:05.678Z info begins\n"
                      "2026-01-02T03:04:05.678Z error the moon is in the way\n")
     sys.exit(1)
+if mode == "slow":
+    # Never becomes ready, and says when it was told to end.
+    def on_term(*_):
+        with open(os.path.join(state, "ended"), "w", encoding="utf-8"):
+            os._exit(0)
+    signal.signal(signal.SIGTERM, on_term)
+    with open(os.path.join(state, "waits"), "w", encoding="utf-8") as waits:
+        waits.write(str(os.getpid()))
+    while True:
+        signal.pause()
 if mode == "signal":
     os.kill(os.getpid(), signal.SIGKILL)
 if mode == "silent":
@@ -43,7 +53,8 @@ listener.bind(path)
 listener.listen(16)
 signal.signal(signal.SIGTERM, signal.SIG_IGN if mode == "deaf" else lambda *_: os._exit(0))
 print("starting\nready on " + path, flush=True)
-info = json.dumps({"version": "0", "pid": os.getpid(), "instance": "i"}).encode()
+info = json.dumps({"version": "0", "pid": os.getpid(), "instance": "i", "state_dir": state,
+                   "run_dir": run, "listen": args.get("--listen")}).encode()
 while True:
     client, _ = listener.accept()
     with client:

@@ -38,7 +38,8 @@ def up_and_down(kind):
         again = place.run("up", *flags)
         equal((again.returncode, again.stdout),
               (0, f"berthd (pid {pid}) already runs on {path}\n"), again.stderr)
-        equal(json.loads(place.run("up", "--json", *flags).stdout), {"started": False, "pid": pid})
+        equal(json.loads(place.run("up", "--json", *flags).stdout),
+              {"started": False, "pid": pid, "outdated": False})
         info = place.run("--socket", path, "info", "--json")
         equal(json.loads(info.stdout)["pid"], pid)
         equal(place.run("--socket", path, "info").returncode, 0)
@@ -205,7 +206,9 @@ def occupied(place):
     listener.bind(place.daemon_socket())
     listener.listen(4)
     place.use_daemon("fake")
-    equal(place.run("up", *place.daemon_flags()).returncode, 0)
+    r = place.run("up", *place.daemon_flags())
+    equal((r.returncode, r.stderr),
+          (1, f"berth: berthd on {place.daemon_socket()} does not answer\n"))
     check(not os.path.exists(place.path("d", "starts")))
     listener.close()
 

@@ -78,6 +78,13 @@ def flags_on_both_sides(place):
     check(missing in r.stderr, r.stderr)
     r = place.run("info", "--socket", missing, env={"BERTH_URL": "http://127.0.0.1:1"})
     check(missing in r.stderr, "a flag outranks the environment", r.stderr)
+    both = {"BERTH_URL": "http://127.0.0.1:1", "BERTH_SOCKET": "/x"}
+    r = place.run("info", env=both)
+    equal((r.returncode, r.stderr), (2, "berth: BERTH_SOCKET and BERTH_URL are both set: unset one, "
+                                        "or use --socket or --url\n"))
+    r = place.run("info", "--run-dir", place.path("rn"), env=both)
+    equal(r.returncode, 3)
+    check(place.path("rn", "berthd", "api.sock") in r.stderr, r.stderr)
 
 
 def unwritable_output(place):

@@ -1,0 +1,78 @@
+#include "cmd/berth/running.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/berth/screen.h"
+#include "proto/units.h"
+
+/* By what is there: there are many ways to write a path. */
+static bool is_same_file(struct str told, const char *wanted)
+{
+	char path[PATH_MAX];
+	struct stat a, b;
+
+	if (str_eq(told, str_of(wanted)))
+		return true;
+	if (snprintf(path, sizeof(path), "%.*s", STR_ARGS(told)) >= (int)sizeof(path))
+		return false;
+	return stat(path, &a) == 0 && stat(wanted, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* Port 0 is content with any. */
+static bool is_same_address(struct str told, const char *wanted)
+{
+	struct host_port a, b;
+
+	if (host_port_parse(told, &a) < 0 || host_port_parse(str_of(wanted), &b) < 0)
+		return str_eq(told, str_of(wanted));
+	return strcmp(a.host, b.host) == 0 && (b.port == 0 || a.port == b.port);
+}
+
+static bool is_same_runtime(const struct info *info, const char *wanted)
+{
+	return strchr(wanted, '/') ? is_same_file(info->runtime.path, wanted)
+				   : str_eq(info->runtime.name, str_of(wanted));
+}
+
+static int differs(const struct info *info, const char *what, struct str told, const char *wanted,
+		   struct err *err)
+{
+	return err_set(err, -EEXIST, ERR_CONFLICT,
+		       "berthd (pid %d) already runs with %s %.150s, not %.150s: stop it with "
+		       "`berth down` first",
+		       (int)info->pid, what, told.len ? screen_text(told).text : "(none)",
+		       screen_text(str_of(wanted)).text);
+}
+
+int running_compare(const struct info *info, const struct wanted *wanted, struct err *err)
+{
+	/* An older daemon may not say where it lives; that it listens nowhere is an answer. */
+	if (wanted->state_dir && info->state_dir.len &&
+	    !is_same_file(info->state_dir, wanted->state_dir))
+		return differs(info, "--state-dir", info->state_dir, wanted->state_dir, err);
+	if (wanted->run_dir && info->run_dir.len && !is_same_file(info->run_dir, wanted->run_dir))
+		return differs(info, "--run-dir", info->run_dir, wanted->run_dir, err);
+	if (wanted->listen && !is_same_address(info->listen, wanted->listen))
+		return differs(info, "--listen", info->listen, wanted->listen, err);
+	if (wanted->preview && !is_same_address(info->preview, wanted->preview))
+		return differs(info, "--preview", info->preview, wanted->preview, err);
+	if (wanted->runtime && !is_same_runtime(info, wanted->runtime))
+		return differs(info, "--runtime", info->runtime.path, wanted->runtime, err);
+	return 0;
+}
+
+bool running_is_outdated(pid_t pid)
+{
+	char link[32], path[PATH_MAX];
+	const char deleted[] = " (deleted)";
+	ssize_t n, end = sizeof(deleted) - 1;
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	n = readlink(link, path, sizeof(path));
+	return n > end && memcmp(path + n - end, deleted, (size_t)end) == 0;
+}
