@@ -9,12 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
 #include "cmd/berth/screen.h"
 
 #define VERSION_TIMEOUT_MS 5000
+#define SPACE_GOOD         (100ULL * 1000 * 1000)
+#define INODES_GOOD        1000
 
 extern char **environ;
 
@@ -41,8 +44,11 @@ static int spawn_version(const char *path, pid_t *ret_pid)
 	return fds[0];
 }
 
-/* The first line of what "<path> --version" prints; -EIO if it prints none or fails. */
-static int read_version(const char *path, struct screen_text *ret)
+/*
+ * The first line of what "<path> --version" prints; -EIO if it prints none or fails. Runtimes add
+ * the OCI specification that they follow; other programs do not.
+ */
+static int read_version(const char *path, struct screen_text *ret, bool *ret_is_runtime)
 {
 	char bytes[512];
 	size_t len = 0;
@@ -68,6 +74,7 @@ static int read_version(const char *path, struct screen_text *ret)
 			break;
 	if (len == 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		return -EIO;
+	*ret_is_runtime = memmem(bytes, len, "spec", 4);
 	*ret = screen_text(str_cut(&(struct str){bytes, len}, '\n'));
 	return 0;
 }
@@ -75,6 +82,7 @@ static int read_version(const char *path, struct screen_text *ret)
 void check_runtime(struct findings *findings, const struct host_facts *facts, const char *wanted)
 {
 	struct screen_text version;
+	bool is_runtime;
 	struct finding *f;
 
 	if (!facts->runtime[0] && wanted) {
@@ -85,11 +93,16 @@ void check_runtime(struct findings *findings, const struct host_facts *facts, co
 		f = finding_add(findings, "runtime", FINDING_MISSING,
 				"neither crun nor runc is installed: no sandbox can start");
 		finding_mend(f, "apt install crun");
-	} else if (read_version(facts->runtime, &version) < 0) {
+	} else if (read_version(facts->runtime, &version, &is_runtime) < 0) {
 		f = finding_add(findings, "runtime", FINDING_MISSING,
 				"%s is there, but `%s --version` fails", facts->runtime,
 				facts->runtime_name);
 		finding_mend(f, "apt install --reinstall %s", facts->runtime_name);
+	} else if (!is_runtime) {
+		f = finding_add(findings, "runtime", FINDING_WARN,
+				"%.200s (%.200s) does not look like an OCI runtime", version.text,
+				facts->runtime);
+		finding_mend(f, "name the path of crun or runc with --runtime");
 	} else {
 		finding_add(findings, "runtime", FINDING_OK, "%.200s (%.250s)", version.text,
 			    facts->runtime);
@@ -107,6 +120,19 @@ static bool go_up(char *path)
 	return true;
 }
 
+/* The directory itself, or the first above it that is there. */
+static void find_existing(const char *dir, char ret[PATH_MAX])
+{
+	struct stat st;
+
+	snprintf(ret, PATH_MAX, "%s", dir);
+	while (stat(ret, &st) < 0 && errno == ENOENT)
+		if (!go_up(ret)) {
+			snprintf(ret, PATH_MAX, "."); /* a relative one begins here */
+			break;
+		}
+}
+
 /* The first directory above that only its owner may pass; "" if there is none. */
 static void find_closed_parent(const char *dir, char ret[PATH_MAX])
 {
@@ -119,21 +145,54 @@ static void find_closed_parent(const char *dir, char ret[PATH_MAX])
 	ret[0] = '\0';
 }
 
+static void check_space(struct findings *findings, const char *at, const char *dir)
+{
+	struct statvfs fs;
+	unsigned long long bytes;
+	struct finding *f;
+	bool is_enough;
+
+	if (statvfs(at, &fs) < 0)
+		return;
+	bytes = (unsigned long long)fs.f_bavail * fs.f_frsize;
+	/* Some file systems make inodes as they go, and say that they have none. */
+	is_enough = bytes >= SPACE_GOOD && (fs.f_files == 0 || fs.f_favail >= INODES_GOOD);
+	f = finding_add(findings, "disk space", is_enough ? FINDING_OK : FINDING_WARN,
+			"%s free for %.200s", screen_bytes(bytes).text, dir);
+	if (is_enough)
+		return;
+	if (bytes >= SPACE_GOOD)
+		snprintf(f->what, sizeof(f->what), "room for %llu more files below %.200s",
+			 (unsigned long long)fs.f_favail, dir);
+	finding_mend(f, "make room there, or choose another place with --state-dir");
+}
+
+/* What helps depends on what is in the way. */
+static void mend_dir(struct finding *f, int error, const char *dir, const char *flag)
+{
+	if (error == EACCES || error == EPERM)
+		finding_mend(f, "sudo install -d -o %u -g %u %.200s, or choose another with %s",
+			     geteuid(), getegid(), dir, flag);
+	else if (error == EROFS)
+		finding_mend(f, "mount that file system for writing, or choose another with %s",
+			     flag);
+	else
+		finding_mend(f, "choose another with %s", flag);
+}
+
 static void check_dir(struct findings *findings, const char *name, const char *dir,
 		      const char *flag)
 {
 	char at[PATH_MAX], closed[PATH_MAX];
 	struct finding *f;
-	struct stat st;
 
-	snprintf(at, sizeof(at), "%s", dir);
-	while (stat(at, &st) < 0 && errno == ENOENT && go_up(at))
-		;
+	find_existing(dir, at);
 	if (faccessat(AT_FDCWD, at, W_OK | X_OK, AT_EACCESS) < 0) {
+		int error = errno;
+
 		f = finding_add(findings, name, FINDING_MISSING, "%.200s cannot be %s: %.200s: %m",
 				dir, strcmp(at, dir) == 0 ? "written" : "made", at);
-		finding_mend(f, "sudo install -d -o %u -g %u %.200s, or choose another with %s",
-			     geteuid(), getegid(), dir, flag);
+		mend_dir(f, error, dir, flag);
 		return;
 	}
 	find_closed_parent(dir, closed);
@@ -151,6 +210,10 @@ static void check_dir(struct findings *findings, const char *name, const char *d
 
 void check_dirs(struct findings *findings, const struct paths *paths)
 {
+	char at[PATH_MAX];
+
 	check_dir(findings, "state directory", paths->state_dir, "--state-dir");
+	find_existing(paths->state_dir, at);
+	check_space(findings, at, paths->state_dir);
 	check_dir(findings, "run directory", paths->run_dir, "--run-dir");
 }

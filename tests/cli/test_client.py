@@ -183,7 +183,7 @@ def doctor_plain(place):
     equal(r.stderr, "")
     lines = [l for l in r.stdout.splitlines() if l and not l.startswith(" ")]
     for name in ("kernel", "memory", "open files", "inotify", "runtime", "user namespaces",
-                 "cgroups", "overlay", "seccomp", "ids", "state directory", "run directory",
+                 "cgroups", "overlay", "seccomp", "ids", "state directory", "disk space", "run directory",
                  "daemon"):
         check(any(l.split(None, 1)[1].startswith(name) for l in lines[:-1]), name, r.stdout)
     check(all(l.split()[0] in ("ok", "warn", "missing") for l in lines[:-1]), r.stdout)
@@ -219,10 +219,17 @@ def doctor_finds(place):
     with open(script, "w", encoding="utf-8") as out:
         out.write("#!/bin/sh\nprintf 'runx 1\\033[2J\\nmore\\n'\n")
     _, status, message, _ = found("runtime", "--runtime", script)
-    equal((status, message), ("ok", f"runx 1?[2J ({script})"))
+    equal((status, message), ("warn", f"runx 1?[2J ({script}) does not look like an OCI runtime"))
+    with open(script, "w", encoding="utf-8") as out:
+        out.write("#!/bin/sh\nprintf 'runx version 1\\nspec: 1.0.2\\n'\n")
+    _, status, message, _ = found("runtime", "--runtime", script)
+    equal((status, message), ("ok", f"runx version 1 ({script})"))
+    equal(found("state directory", "--state-dir", "a/b")[1:3], ("ok", "a/b can be made"))
+    status, message = found("disk space", "--state-dir", "/proc/berth")[1:3]
+    equal((status, message), ("warn", "0 bytes free for /proc/berth"))
     code, status, _, mend = found("state directory", "--state-dir", script + "/s")
     equal((code, status), (1, "missing"))
-    check("--state-dir" in mend, mend)
+    equal(mend, "choose another with --state-dir")
     os.mkdir(place.path("closed"), 0o700)
     os.chmod(place.path("closed"), 0o700)
     wanted = "warn" if os.geteuid() == 0 else "ok"
