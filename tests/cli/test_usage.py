@@ -5,7 +5,7 @@ import pty
 import subprocess
 import sys
 
-from harness import INFO, check, equal, http, main
+from harness import HERE, INFO, check, equal, http, main
 
 VERBS = ["info", "up", "down", "doctor", "version", "help"]
 
@@ -28,6 +28,15 @@ def each_verb_has_help(place):
         check("Examples:" in first.stdout and "--json" in first.stdout, verb)
         equal(place.run("help", verb).stdout, first.stdout, verb)
         equal(max(len(line) for line in first.stdout.splitlines()) <= 100, True, verb)
+
+
+def each_script_has_help(place):
+    scripts = os.path.join(os.path.dirname(os.path.dirname(HERE)), "scripts")
+    for name in sorted(os.listdir(scripts)):
+        for flag in ("-h", "--help"):
+            r = place.run(flag, program=os.path.join(scripts, name))
+            equal((r.returncode, r.stderr), (0, ""), name)
+            check(f"scripts/{name}" in r.stdout or f"usage: {name}" in r.stdout, name, r.stdout)
 
 
 def version_flag(place):
@@ -144,6 +153,7 @@ def other_programs(place):
 main([
     ("help lists all verbs, exit codes and variables", help_lists_verbs),
     ("each verb has help with examples", each_verb_has_help),
+    ("each script has help", each_script_has_help),
     ("--version", version_flag),
     ("wrong words are one sentence and exit code 2", wrong_words),
     ("flags stand before or after the verb and outrank the environment", flags_on_both_sides),
