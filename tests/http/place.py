@@ -1,0 +1,94 @@
+"""A berthd of one's own: directories for it, and what the suites about the program share.
+
+The program is the suite's first argument.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+from tap import TIMEOUT, Client, Directory, Program, Suite, expect, require
+
+TOKEN, OTHER = "correct-horse-battery-staple-0123456789", "another-token-for-tests-9876543210"
+BERTHD = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "berthd"
+
+
+class Place(Directory):
+    """Directories for one daemon."""
+
+    def __enter__(self):
+        super().__enter__()
+        self.socket, self.state, self.run = self / "s", self / "state", self / "run"
+        self.programs = []
+        return self
+
+    def __exit__(self, *_):
+        for p in self.programs:
+            p.kill()
+        super().__exit__()
+
+    def argv(self, *flags):
+        return [BERTHD, "--socket", self.socket, "--state-dir", self.state, "--run-dir", self.run,
+                *flags]
+
+    def start(self, *flags, **popen):
+        program = Program(self.argv(*flags), **popen)
+        self.programs.append(program)
+        return program
+
+    def connect(self):
+        return Client.unix(self.socket)
+
+    def tokens(self, *lines, mode=0o600):
+        path = self / "tokens"
+        with open(path, "w") as f:
+            f.write("".join(line + "\n" for line in lines))
+        os.chmod(path, mode)
+        return path
+
+    def listen(self, *flags):
+        """Starts it on a TCP port of the kernel's choice."""
+        program = self.start("--listen", "127.0.0.1:0", *flags)
+        return program, port_of(program, "listen")
+
+
+def port_of(program, listener):
+    """What the ready line says."""
+    found = re.search(rf" {listener}=127\.0\.0\.1:(\d+)\b", program.ready_line.decode())
+    require(found, f"no {listener} in {program.ready_line!r}")
+    return int(found[1])
+
+
+def fails(place, argv, *words, **popen):
+    """It must say one sentence with these words in it, exit with an error, and leave no socket."""
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT,
+                          **popen)
+    text = done.stderr.decode()
+    require(done.returncode > 0, f"exit code {done.returncode}: {text}")
+    expect(done.stdout, b"", "stdout")
+    require(text.endswith("\n") and text.count("\n") == 1, f"not one line: {text!r}")
+    require(len(text) > 20, f"not a sentence: {text!r}")
+    for word in words:
+        require(word.lower() in text.lower(), f"{word!r} is not in {text!r}")
+    return text
+
+
+def health(place):
+    """What /health answers; None while there is nobody."""
+    try:
+        with place.connect() as c:
+            return c.get("/health").status
+    except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError,
+            EOFError):
+        return None
+
+
+def run_cases(cases):
+    """All of them, or those that the command line names."""
+    wanted = sys.argv[2:]
+    t = Suite()
+    for name, function in cases:
+        if not wanted or function.__name__ in wanted:
+            t.run(name, function)
+    t.done()
