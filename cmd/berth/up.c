@@ -18,16 +18,20 @@ enum {
 	UP_TOKEN_FILE,
 	UP_PREVIEW,
 	UP_RUNTIME,
+	UP_SOCKET_GROUP,
+	UP_LOG_LEVEL,
 	UP_COUNT,
 };
 
 /* clang-format off */
 static const struct flag flags[] = {
-	[UP_CONFIG]     = { "--config",     "FILE",      "the daemon's configuration" },
-	[UP_LISTEN]     = { "--listen",     "HOST:PORT", "serve the API on TCP too; needs --token-file" },
-	[UP_TOKEN_FILE] = { "--token-file", "FILE",      "tokens for TCP, one per line" },
-	[UP_PREVIEW]    = { "--preview",    "HOST:PORT", "serve previews of ports there" },
-	[UP_RUNTIME]    = { "--runtime",    "PATH",      "the OCI runtime" },
+	[UP_CONFIG]       = { "--config",       "FILE",      "the daemon's configuration" },
+	[UP_LISTEN]       = { "--listen",       "HOST:PORT", "serve the API on TCP too; needs --token-file" },
+	[UP_TOKEN_FILE]   = { "--token-file",   "FILE",      "tokens for TCP, one per line" },
+	[UP_PREVIEW]      = { "--preview",      "HOST:PORT", "serve previews of ports there" },
+	[UP_RUNTIME]      = { "--runtime",      "PATH",      "the OCI runtime" },
+	[UP_SOCKET_GROUP] = { "--socket-group", "GROUP",     "let its members use the socket too" },
+	[UP_LOG_LEVEL]    = { "--log-level",    "LEVEL",     "error, warn, info or debug" },
 	{ NULL },
 };
 

@@ -137,7 +137,8 @@ def relative_paths(place):
     os.mkdir(place.path("sub"))
     r = place.run("up", "--state-dir", "st", "--run-dir", "./rn", "--socket", "s.sock",
                   "--listen", "127.0.0.1:0", "--token-file", "tok", "--preview", "x:1",
-                  "--runtime", "crun", "--config", "c.json", cwd=place.path("sub"))
+                  "--runtime", "crun", "--config", "c.json", "--log-level", "debug",
+                  "--socket-group", "g", cwd=place.path("sub"))
     equal((r.returncode, r.stderr), (0, ""))
     started = starts(place, "sub/st")[0]
     equal(started["cwd"], "/")
@@ -145,7 +146,8 @@ def relative_paths(place):
     equal(dict(zip(started["argv"][::2], started["argv"][1::2])), {
         "--state-dir": sub + "st", "--run-dir": sub + "./rn", "--socket": sub + "s.sock",
         "--listen": "127.0.0.1:0", "--token-file": sub + "tok", "--preview": "x:1",
-        "--runtime": "crun", "--config": sub + "c.json"})
+        "--runtime": "crun", "--config": sub + "c.json", "--log-level": "debug",
+        "--socket-group": "g"})
     equal(place.run("--socket", "s.sock", "down", cwd=place.path("sub")).returncode, 0)
 
 
