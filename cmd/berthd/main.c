@@ -191,6 +191,7 @@ static int prepare(struct program *p, struct err *err)
 	r = sockets_take(&p->sockets, err);
 	if (r < 0)
 		return r;
+	b->socket = p->sockets.passed_path[0] ? p->sockets.passed_path : b->config.paths.socket;
 	has_preview = b->config.preview.host[0] || p->sockets.passed_len;
 	b->limits = SERVER_LIMITS_DEFAULT;
 	if (b->config.max_connections)
@@ -235,7 +236,7 @@ static int open_store(struct program *p, struct err *err)
 	char path[PATH_MAX];
 	int r;
 
-	r = lock_take(&p->lock_fd, b->config.paths.state_dir, b->config.paths.socket, err);
+	r = lock_take(&p->lock_fd, b->config.paths.state_dir, b->socket, err);
 	if (r < 0)
 		return r;
 	if (snprintf(path, sizeof(path), "%s/berthd/state.db", b->config.paths.state_dir) >=

@@ -25,6 +25,7 @@ static int need_tokens(bool has_tokens, struct err *err)
 
 int sockets_take(struct sockets *ret, struct err *err)
 {
+	const struct systemd_socket *list = ret->passed;
 	int count;
 
 	*ret = (struct sockets){0};
@@ -32,25 +33,14 @@ int sockets_take(struct sockets *ret, struct err *err)
 	if (count < 0)
 		return count;
 	ret->passed_len = count;
+	for (int i = 0; i < count && !ret->passed_path[0]; i++) {
+		if (list[i].is_unix && !listen_path_of(list[i].fd, ret->passed_path))
+			snprintf(ret->passed_path, sizeof(ret->passed_path), "unnamed");
+	}
 	return 0;
 }
 
-/* What is told about sockets is where they are, not where we would have made them. */
-static void note_passed(struct sockets *sockets, struct berthd *b,
-			const struct systemd_socket *passed, bool is_preview)
-{
-	struct host_port *bound = is_preview ? &b->preview_bound : &b->listen_bound;
-
-	if (passed->is_unix && !sockets->passed_path[0]) {
-		if (!listen_path_of(passed->fd, sockets->passed_path))
-			snprintf(sockets->passed_path, sizeof(sockets->passed_path), "unnamed");
-		b->socket = sockets->passed_path;
-	} else if (!passed->is_unix && !bound->host[0]) {
-		listen_address_of(passed->fd, bound);
-	}
-}
-
-static int open_passed(struct sockets *sockets, struct berthd *b, bool has_tokens,
+static int open_passed(const struct sockets *sockets, struct berthd *b, bool has_tokens,
 		       struct passed *ret, struct err *err)
 {
 	const struct systemd_socket *list = sockets->passed;
@@ -59,6 +49,7 @@ static int open_passed(struct sockets *sockets, struct berthd *b, bool has_token
 	*ret = (struct passed){0};
 	for (int i = 0; i < sockets->passed_len; i++) {
 		bool is_preview = !list[i].is_unix && strcmp(list[i].name, "preview") == 0;
+		struct host_port *bound = is_preview ? &b->preview_bound : &b->listen_bound;
 
 		if (r == 0 && !list[i].is_unix && !is_preview)
 			r = need_tokens(has_tokens, err);
@@ -66,7 +57,8 @@ static int open_passed(struct sockets *sockets, struct berthd *b, bool has_token
 			close(list[i].fd);
 			continue;
 		}
-		note_passed(sockets, b, &list[i], is_preview);
+		if (!list[i].is_unix && !bound->host[0])
+			listen_address_of(list[i].fd, bound);
 		ret->has_unix |= list[i].is_unix;
 		ret->has_preview |= is_preview;
 		ret->has_tcp |= !list[i].is_unix && !is_preview;
@@ -93,7 +85,6 @@ static int open_unix(struct sockets *sockets, struct berthd *b, struct err *err)
 	r = directory_make(dir, RUN_DIR_MODE, err);
 	if (r < 0)
 		return r;
-	b->socket = paths->socket;
 	r = listen_unix(&fd, &sockets->file, paths->socket, &access, err);
 	return r < 0 ? r : server_listen(b->api, fd, false, err);
 }

@@ -181,6 +181,7 @@ def activation_is_told():
             info = c.get("/v1/info").json()
         expect((info["socket"], info["listen"]), (path, address))
         require("socket_group has no effect" in d.stderr(), d.stderr())
+        fails(p, p.argv(), f"berth --socket {path} down")
         d.stop()
 
 
