@@ -49,7 +49,8 @@ const char *err_code_name(enum err_code code)
 #define TAIL_LEN  320
 
 /* A long path must not push the reason out: what does not fit is cut from the middle. */
-static void put_sentence(struct err *err, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void put_sentence(struct err *err, const char *format,
+							       va_list args)
 {
 	char whole[WHOLE_MAX];
 	const size_t size = sizeof(err->sentence);
