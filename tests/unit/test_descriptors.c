@@ -37,7 +37,7 @@ static void test_fill(void)
 {
 	for (unsigned closed = 0; closed < 8; closed++) {
 		pid_t child = fork();
-		int status;
+		int status = 0;
 
 		if (child == 0)
 			_exit(try_closed(closed));
