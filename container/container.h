@@ -1,0 +1,107 @@
+/*
+ * One container, step by step, as the keeper drives it. Nothing here waits: what takes long (the
+ *OCI runtime, removing a tree) is a child that the caller awaits by its pidfd.
+ *
+ *	container_prepare ──> container_create (child) ──> container_created ──> running
+ *	      │                       └── fails ──> container_take_down
+ *	      v
+ *	   fails: nothing is left behind
+ *
+ *	running ──> init's pidfd is readable ──> container_take_down (child) ──> container_gone
+ *
+ * Names and numbers come from a berthd that may have gone bad: container_prepare() checks each of
+ * them, and every path is resolved below our own directory fds without symlinks.
+ */
+#ifndef BERTH_CONTAINER_CONTAINER_H
+#define BERTH_CONTAINER_CONTAINER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "container/host.h"
+#include "proto/sandbox_id.h"
+
+struct container_limits {
+	uint64_t memory_bytes, swap_bytes; /* 0: the default */
+	uint32_t cpu_milli, pids, files;
+	uint64_t file_size;
+};
+
+struct container_spec {
+	struct sandbox_id id;
+	uint64_t generation;
+	char image[64];
+	bool is_read_only;
+	struct container_limits limits;
+};
+
+struct container {
+	struct container_spec spec;
+	uint32_t range; /* number of its id range, recorded below <state>/sandboxes/<id> */
+	pid_t init_pid;
+	int init_pidfd;      /* -1 until it runs */
+	uint64_t init_start; /* start time of init, with the boot id the proof that a pid is still
+				it */
+	uint32_t groups_made;
+	uint64_t oom_kills_seen;
+};
+
+/*
+ * Makes the sandbox's directories, id range, overlay, bundle, cgroups and bound agent socket. Fast.
+ * ERR_INVALID_REQUEST for a bad field, ERR_UNSUPPORTED for a limit that this host cannot hold,
+ * ERR_NOT_FOUND for an image that is not there, ERR_START_FAILED for the rest.
+ */
+int container_prepare(struct container *c, const struct container_host *host,
+		      const struct container_spec *spec, struct err *err);
+
+/* Starts the runtime ("create and start"). Returns the child's pidfd; its words go to `ret_log_fd`,
+ * a memfd. */
+int container_create(struct container *c, const struct container_host *host, pid_t *ret_pid,
+		     int *ret_log_fd, struct err *err);
+
+/*
+ * The runtime has ended with `status`. Success: c has init's pid and pidfd (it is alive; whether it
+ * answers is berthd's to find out), and <run>/<id>/record is written for adoption. Failure:
+ * ERR_START_FAILED with the runtime's own last words; then container_take_down().
+ */
+int container_created(struct container *c, const struct container_host *host, int status,
+		      int log_fd, struct err *err);
+
+/* SIGKILL to init by its pidfd; everything inside dies with it. */
+int container_kill(const struct container *c);
+
+/* Cgroups killed and removed, overlay unmounted, runtime's state deleted, <run>/<id> removed.
+ * Returns a child's pidfd; also right for a half-made container. The disk stays. */
+int container_take_down(struct container *c, const struct container_host *host, pid_t *ret_pid,
+			struct err *err);
+
+/* A container of an earlier keeper, found by its record: 0 and `c` filled if it is still running.
+ */
+int container_adopt(struct container *c, const struct container_host *host,
+		    const struct sandbox_id *id, struct err *err);
+
+/* The next exec group: a v2 cgroup that init (as the sandbox's root) may clone into. */
+int container_group_new(struct container *c, const struct container_host *host, uint32_t *ret_group,
+			int *ret_dir_fd, struct err *err);
+/* Writes cgroup.kill; the caller then asks until 1: empty. 0: not yet. */
+int container_group_kill(const struct container *c, const struct container_host *host,
+			 uint32_t group);
+int container_group_is_empty(const struct container *c, const struct container_host *host,
+			     uint32_t group);
+
+struct container_stats {
+	uint64_t cpu_us, memory_bytes, memory_peak_bytes, pids, oom_kills;
+};
+int container_stats(const struct container *c, const struct container_host *host,
+		    struct container_stats *ret);
+
+/* Children that end by themselves: remove <state>/sandboxes/<id>; count its disk usage (two u64 on
+ * stdout's fd). Neither follows a symlink or leaves the file system. */
+int container_remove_disk(const struct container_host *host, const struct sandbox_id *id,
+			  pid_t *ret_pid, struct err *err);
+int container_disk_usage(const struct container_host *host, const struct sandbox_id *id,
+			 pid_t *ret_pid, int *ret_fd, struct err *err);
+
+#endif

@@ -1,0 +1,97 @@
+#include "proto/agent.h"
+
+#define U32(type, member)                                                                          \
+	{                                                                                          \
+		FRAME_U32, offsetof(struct type, member), 0                                        \
+	}
+#define U64(type, member)                                                                          \
+	{                                                                                          \
+		FRAME_U64, offsetof(struct type, member), 0                                        \
+	}
+#define BYTES(type, member, max)                                                                   \
+	{                                                                                          \
+		FRAME_BYTES, offsetof(struct type, member), max                                    \
+	}
+#define END                                                                                        \
+	{                                                                                          \
+		FRAME_END, 0, 0                                                                    \
+	}
+
+/* clang-format off */
+const struct frame_field agent_hello_fields[] = {
+	U32(agent_hello, version),
+	END,
+};
+
+const struct frame_field agent_welcome_fields[] = {
+	U32(agent_welcome, version),
+	U32(agent_welcome, known),
+	END,
+};
+
+const struct frame_field agent_exec_fields[] = {
+	U64(agent_exec, exec),
+	U32(agent_exec, flags),
+	U32(agent_exec, argv_size),
+	BYTES(agent_exec, argv, FRAME_MAX),
+	BYTES(agent_exec, env, FRAME_MAX),
+	BYTES(agent_exec, cwd, AGENT_CWD_MAX),
+	BYTES(agent_exec, user, AGENT_USER_MAX),
+	END,
+};
+
+const struct frame_field agent_started_fields[] = {
+	U64(agent_started, exec),
+	U32(agent_started, pid),
+	END,
+};
+
+const struct frame_field agent_refused_fields[] = {
+	U64(agent_refused, exec),
+	{FRAME_U32, offsetof(struct agent_refused, stage), AGENT_STAGE_COUNT - 1},
+	{FRAME_U32, offsetof(struct agent_refused, error), 4095},
+	END,
+};
+
+const struct frame_field agent_live_fields[] = {
+	U64(agent_live, exec),
+	U32(agent_live, pid),
+	END,
+};
+
+const struct frame_field agent_exited_fields[] = {
+	U64(agent_exited, exec),
+	{FRAME_U32, offsetof(struct agent_exited, status), 0xffff},
+	U64(agent_exited, user_us),
+	U64(agent_exited, system_us),
+	U64(agent_exited, max_rss_bytes),
+	END,
+};
+
+const struct frame_field agent_exec_ref_fields[] = {
+	U64(agent_exec_ref, exec),
+	END,
+};
+
+const struct frame_field agent_signal_fields[] = {
+	U64(agent_signal, exec),
+	{FRAME_U32, offsetof(struct agent_signal, signal), 64},
+	END,
+};
+
+const struct frame_field agent_end_fields[] = {
+	U64(agent_end, exec),
+	END,
+};
+
+const struct frame_field agent_ended_fields[] = {
+	U64(agent_ended, exec),
+	{FRAME_U32, offsetof(struct agent_ended, is_proven), 1},
+	END,
+};
+
+const struct frame_field agent_ping_fields[] = {
+	U64(agent_ping, nonce),
+	END,
+};
+/* clang-format on */

@@ -1,0 +1,140 @@
+/*
+ * The agent channel: berthd on one side, berth-init (PID 1 of a sandbox) on the other. Everything
+ * that init says is hostile to berthd; what berthd says, init still checks.
+ *
+ *	berthd                              init
+ *	HELLO            ──────────>
+ *	                 <──────────        WELCOME, then one LIVE or EXITED per exec it knows
+ *	EXEC (+ fds)     ──────────>
+ *	                 <──────────        STARTED (+ fds) or REFUSED, same tag
+ *	                 <──────────        EXITED, until FORGET
+ *	FORGET           ──────────>
+ *	SIGNAL, END      ──────────>
+ *	                 <──────────        ENDED, same tag
+ *	PING             ──────────>
+ *	                 <──────────        PONG, same tag
+ *
+ * An exec's number is berthd's choice and unique within a generation. Init keeps what is known of
+ *an exec until FORGET, also while nobody is connected; a new connection replaces the old one.
+ */
+#ifndef BERTH_PROTO_AGENT_H
+#define BERTH_PROTO_AGENT_H
+
+#include <stdint.h>
+
+#include "base/str.h"
+#include "proto/frame.h"
+
+#define AGENT_ARGS_MAX  (2 * 1024 * 1024) /* argv and env together; past a frame in a memfd */
+#define AGENT_EXECS_MAX 4096              /* that init keeps track of */
+#define AGENT_CWD_MAX   4096
+#define AGENT_USER_MAX  256
+
+enum agent_type {
+	AGENT_HELLO = 1,
+	AGENT_EXEC,
+	AGENT_FORGET,
+	AGENT_SIGNAL,
+	AGENT_END,
+	AGENT_PING,
+
+	AGENT_WELCOME = 64,
+	AGENT_LIVE,
+	AGENT_STARTED,
+	AGENT_REFUSED,
+	AGENT_EXITED,
+	AGENT_ENDED,
+	AGENT_PONG,
+};
+
+struct agent_hello {
+	uint32_t version; /* the newest that berthd speaks */
+};
+
+struct agent_welcome {
+	uint32_t version; /* the one to be spoken */
+	uint32_t known;   /* LIVE and EXITED frames that follow at once */
+};
+
+enum agent_exec_flags {
+	AGENT_EXEC_STDIN = 1,      /* make a pipe for it; else it is /dev/null */
+	AGENT_EXEC_ARGS_IN_FD = 2, /* argv and env stand in a sealed memfd, argv_size bytes first */
+	AGENT_EXEC_IN_CGROUP = 4,  /* clone into the cgroup directory that comes along */
+	AGENT_EXEC_SUPERVISED = 8, /* without cgroups: under a supervisor that can end its tree */
+};
+
+/* File descriptors: the cgroup's directory, then the memfd, each if its flag is set. */
+struct agent_exec {
+	uint64_t exec;
+	uint32_t flags;
+	uint32_t argv_size; /* AGENT_EXEC_ARGS_IN_FD */
+	struct str argv;    /* frame lists; empty with AGENT_EXEC_ARGS_IN_FD */
+	struct str env;
+	struct str cwd;  /* absolute, inside */
+	struct str user; /* "name", "uid", "uid:gid" or "": the sandbox's own user */
+};
+
+/* File descriptors: stdin's writing end if there is one, then stdout's and stderr's reading ends.
+ */
+struct agent_started {
+	uint64_t exec;
+	uint32_t pid; /* inside */
+};
+
+enum agent_stage {
+	AGENT_STAGE_REQUEST,   /* nothing of the kind: bad number, too many, bad list */
+	AGENT_STAGE_RESOURCES, /* pipes, fork, cgroup */
+	AGENT_STAGE_USER,      /* no such user, or its ids cannot be taken on */
+	AGENT_STAGE_CWD,
+	AGENT_STAGE_PROGRAM, /* execve: ENOENT is 127, anything else 126 */
+	AGENT_STAGE_COUNT,
+};
+
+struct agent_refused {
+	uint64_t exec;
+	uint32_t stage;
+	uint32_t error; /* errno */
+};
+
+/* An exec that still runs when berthd connects; its descriptors come along as with STARTED. */
+struct agent_live {
+	uint64_t exec;
+	uint32_t pid;
+};
+
+struct agent_exited {
+	uint64_t exec;
+	uint32_t status; /* as wait() gives it */
+	uint64_t user_us, system_us;
+	uint64_t max_rss_bytes;
+};
+
+struct agent_exec_ref {
+	uint64_t exec;
+};
+
+struct agent_signal {
+	uint64_t exec;
+	uint32_t signal; /* to the main process; unknown execs and ended ones are passed over */
+};
+
+/* Kills everything that the exec started (supervised execs; with cgroups the keeper does it). */
+struct agent_end {
+	uint64_t exec;
+};
+
+struct agent_ended {
+	uint64_t exec;
+	uint32_t is_proven; /* 1: nothing of it is left; 0: could not be proven in time */
+};
+
+struct agent_ping {
+	uint64_t nonce;
+};
+
+extern const struct frame_field agent_hello_fields[], agent_welcome_fields[], agent_exec_fields[],
+	agent_started_fields[], agent_refused_fields[], agent_live_fields[], agent_exited_fields[],
+	agent_exec_ref_fields[], agent_signal_fields[], agent_end_fields[], agent_ended_fields[],
+	agent_ping_fields[];
+
+#endif

@@ -1,0 +1,115 @@
+#include "proto/keeper.h"
+
+#include "base/err.h"
+
+#define U32(type, member)                                                                          \
+	{                                                                                          \
+		FRAME_U32, offsetof(struct type, member), 0                                        \
+	}
+#define U64(type, member)                                                                          \
+	{                                                                                          \
+		FRAME_U64, offsetof(struct type, member), 0                                        \
+	}
+#define BYTES(type, member, max)                                                                   \
+	{                                                                                          \
+		FRAME_BYTES, offsetof(struct type, member), max                                    \
+	}
+#define END                                                                                        \
+	{                                                                                          \
+		FRAME_END, 0, 0                                                                    \
+	}
+
+/* clang-format off */
+const struct frame_field keeper_hello_fields[] = {
+	U32(keeper_hello, version),
+	END,
+};
+
+const struct frame_field keeper_welcome_fields[] = {
+	U32(keeper_welcome, version),
+	U32(keeper_welcome, abilities),
+	U32(keeper_welcome, known),
+	BYTES(keeper_welcome, runtime, 4095),
+	BYTES(keeper_welcome, warning, KEEPER_SENTENCE_MAX),
+	END,
+};
+
+const struct frame_field keeper_start_fields[] = {
+	BYTES(keeper_start, id, KEEPER_ID_MAX),
+	U64(keeper_start, generation),
+	U32(keeper_start, flags),
+	BYTES(keeper_start, image, KEEPER_IMAGE_MAX),
+	U64(keeper_start, memory_bytes),
+	U64(keeper_start, swap_bytes),
+	U32(keeper_start, cpu_milli),
+	U32(keeper_start, pids),
+	U32(keeper_start, files),
+	U64(keeper_start, file_size),
+	END,
+};
+
+const struct frame_field keeper_running_fields[] = {
+	BYTES(keeper_running, id, KEEPER_ID_MAX),
+	U64(keeper_running, generation),
+	U32(keeper_running, pid),
+	END,
+};
+
+const struct frame_field keeper_started_fields[] = {
+	U32(keeper_started, pid),
+	U32(keeper_started, groups),
+	END,
+};
+
+const struct frame_field keeper_exited_fields[] = {
+	BYTES(keeper_exited, id, KEEPER_ID_MAX),
+	U64(keeper_exited, generation),
+	{FRAME_U32, offsetof(struct keeper_exited, status), 0xffff},
+	{FRAME_U32, offsetof(struct keeper_exited, is_known), 1},
+	U64(keeper_exited, oom_kills),
+	END,
+};
+
+const struct frame_field keeper_ref_fields[] = {
+	BYTES(keeper_ref, id, KEEPER_ID_MAX),
+	U64(keeper_ref, generation),
+	END,
+};
+
+const struct frame_field keeper_group_ref_fields[] = {
+	BYTES(keeper_group_ref, id, KEEPER_ID_MAX),
+	U64(keeper_group_ref, generation),
+	U32(keeper_group_ref, group),
+	END,
+};
+
+const struct frame_field keeper_group_fields[] = {
+	U32(keeper_group, group),
+	END,
+};
+
+const struct frame_field keeper_failed_fields[] = {
+	{FRAME_U32, offsetof(struct keeper_failed, code), ERR_CODE_COUNT - 1},
+	BYTES(keeper_failed, sentence, KEEPER_SENTENCE_MAX),
+	END,
+};
+
+const struct frame_field keeper_stats_fields[] = {
+	U64(keeper_stats, cpu_us),
+	U64(keeper_stats, memory_bytes),
+	U64(keeper_stats, memory_peak_bytes),
+	U64(keeper_stats, pids),
+	U64(keeper_stats, oom_kills),
+	END,
+};
+
+const struct frame_field keeper_usage_fields[] = {
+	U64(keeper_usage, disk_bytes),
+	U64(keeper_usage, files),
+	END,
+};
+
+const struct frame_field keeper_done_fields[] = {
+	END,
+};
+/* clang-format on */

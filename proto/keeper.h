@@ -1,0 +1,154 @@
+/*
+ * The keeper channel: berthd asks, berth-keeper does. berthd has no privileges and may have gone
+ *bad; the keeper can be asked only for what stands here, and checks every field again.
+ *
+ *	berthd                              keeper
+ *	HELLO            ──────────>
+ *	                 <──────────        WELCOME, then one RUNNING or EXITED per sandbox it knows
+ *	START            ──────────>
+ *	                 <──────────        STARTED (+ exec group fds) or FAILED, same tag
+ *	                 <──────────        EXITED when its init has ended and all is taken down
+ *	FORGET           ──────────>                                     (until then it is told
+ *again) KILL, REMOVE, GROUP_NEW, GROUP_END, STATS, USAGE ──────────> <──────────        DONE,
+ *FAILED, GROUP, STATS_ARE, USAGE_IS, same tag
+ *
+ * One berthd at a time; a new connection replaces the old one. Requests are answered in any order.
+ */
+#ifndef BERTH_PROTO_KEEPER_H
+#define BERTH_PROTO_KEEPER_H
+
+#include <stdint.h>
+
+#include "base/str.h"
+#include "proto/frame.h"
+
+#define KEEPER_ID_MAX       63
+#define KEEPER_IMAGE_MAX    63
+#define KEEPER_SENTENCE_MAX 511
+#define KEEPER_GROUPS_FIRST 4 /* exec groups that come with STARTED, where groups are possible */
+
+enum keeper_type {
+	KEEPER_HELLO = 1,
+	KEEPER_START,
+	KEEPER_KILL,
+	KEEPER_REMOVE,
+	KEEPER_FORGET,
+	KEEPER_GROUP_NEW,
+	KEEPER_GROUP_END,
+	KEEPER_STATS,
+	KEEPER_USAGE,
+
+	KEEPER_WELCOME = 64,
+	KEEPER_RUNNING,
+	KEEPER_STARTED,
+	KEEPER_EXITED,
+	KEEPER_DONE,
+	KEEPER_FAILED,
+	KEEPER_GROUP,
+	KEEPER_STATS_ARE,
+	KEEPER_USAGE_IS,
+};
+
+struct keeper_hello {
+	uint32_t version;
+};
+
+/* What this host's keeper can do for a sandbox. */
+enum keeper_abilities {
+	KEEPER_CAN_LIMIT_MEMORY = 1,
+	KEEPER_CAN_LIMIT_CPU = 2,
+	KEEPER_CAN_LIMIT_PIDS = 4,
+	KEEPER_CAN_FREEZE = 8,
+	KEEPER_HAS_GROUPS = 16, /* exec groups: v2 cgroups that init clones into */
+	KEEPER_HAS_RANGES = 32, /* each sandbox has user ids of its own */
+	KEEPER_IS_ROOTLESS = 64,
+};
+
+struct keeper_welcome {
+	uint32_t version;
+	uint32_t abilities;
+	uint32_t known;     /* RUNNING and EXITED frames that follow at once */
+	struct str runtime; /* its path */
+	struct str warning; /* a sentence for the log, or "" */
+};
+
+enum keeper_start_flags {
+	KEEPER_START_READ_ONLY =
+		1, /* the root; /workspace, /tmp, /run and /dev/shm stay writable */
+};
+
+/* Limits: 0 for the default. */
+struct keeper_start {
+	struct str id;
+	uint64_t generation;
+	uint32_t flags;
+	struct str image; /* a name below <state>/images, or "host" */
+	uint64_t memory_bytes;
+	uint64_t swap_bytes;
+	uint32_t cpu_milli; /* 1500: one and a half */
+	uint32_t pids;
+	uint32_t files;     /* RLIMIT_NOFILE */
+	uint64_t file_size; /* RLIMIT_FSIZE */
+};
+
+/* A sandbox that runs: what adoption needs. The agent socket is <run>/<id>/agent.sock. */
+struct keeper_running {
+	struct str id;
+	uint64_t generation;
+	uint32_t pid; /* of init, as the host sees it */
+};
+
+/* File descriptors: KEEPER_GROUPS_FIRST directories of exec groups, if the host has groups. */
+struct keeper_started {
+	uint32_t pid;
+	uint32_t groups; /* the first group's number; the others follow it */
+};
+
+struct keeper_exited {
+	struct str id;
+	uint64_t generation;
+	uint32_t status;   /* init's, as wait() gives it */
+	uint32_t is_known; /* 0: the status was lost with an earlier keeper */
+	uint64_t oom_kills;
+};
+
+struct keeper_ref {
+	struct str id;
+	uint64_t generation; /* 0 for REMOVE and USAGE, which need no running sandbox */
+};
+
+struct keeper_group_ref {
+	struct str id;
+	uint64_t generation;
+	uint32_t group;
+};
+
+/* File descriptor: the group's directory. */
+struct keeper_group {
+	uint32_t group;
+};
+
+struct keeper_failed {
+	uint32_t code; /* enum err_code */
+	struct str sentence;
+};
+
+struct keeper_stats {
+	uint64_t cpu_us;
+	uint64_t memory_bytes, memory_peak_bytes;
+	uint64_t pids;
+	uint64_t oom_kills;
+};
+
+struct keeper_usage {
+	uint64_t disk_bytes;
+	uint64_t files;
+};
+
+extern const struct frame_field keeper_hello_fields[], keeper_welcome_fields[],
+	keeper_start_fields[], keeper_running_fields[], keeper_started_fields[],
+	keeper_exited_fields[], keeper_ref_fields[], keeper_group_ref_fields[],
+	keeper_group_fields[], keeper_failed_fields[], keeper_stats_fields[], keeper_usage_fields[],
+	keeper_done_fields[];
+
+#endif
