@@ -45,6 +45,7 @@ enum agent_type {
 	AGENT_EXITED,
 	AGENT_ENDED,
 	AGENT_PONG,
+	AGENT_LOST, /* an exec whose status cannot be known any more (agent_exec_ref) */
 };
 
 struct agent_hello {

@@ -1,0 +1,56 @@
+/*
+ * berthd's line to the berth-init of one running sandbox. What comes over it was written inside the
+ * sandbox and may be lies: numbers are looked up, never trusted, and a broken line ends the agent.
+ */
+#ifndef BERTH_DAEMON_AGENT_H
+#define BERTH_DAEMON_AGENT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <uv.h>
+
+#include "base/err.h"
+#include "daemon/channel.h"
+#include "proto/agent.h"
+
+struct agent;
+
+struct agent_event {
+	enum agent_type type;
+	uint64_t exec;
+	struct agent_refused refused;
+	struct agent_exited exited;
+	struct agent_ended ended;
+	struct agent_ping pong;
+	struct channel_frame *frame; /* fds: take_fd() what is kept */
+};
+
+struct agent_ops {
+	/* Init has answered the handshake: the sandbox runs. */
+	void (*ready)(void *arg);
+	/* STARTED, REFUSED, EXITED, LIVE, ENDED and PONG, decoded but not believed. */
+	void (*event)(void *arg, const struct agent_event *event);
+	/* No handshake in time, a broken line, or nonsense. The last call. */
+	void (*lost)(void *arg, const struct err *err);
+};
+
+struct agent_config {
+	uv_loop_t *loop;
+	const char *path; /* of its socket */
+	pid_t pid;        /* of init: nobody else may answer */
+	const struct agent_ops *ops;
+	void *arg;
+};
+
+#define AGENT_HANDSHAKE_MS 10000
+
+/* Connects as soon as init listens. */
+struct agent *agent_new(const struct agent_config *config);
+/* Nothing is called any more. */
+void agent_free(struct agent *agent);
+
+/* 0, -EMSGSIZE, -ENOBUFS, -EPIPE. */
+int agent_send(struct agent *agent, const struct channel_message *message);
+
+#endif

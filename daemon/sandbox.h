@@ -1,0 +1,106 @@
+/*
+ * One sandbox: the actor behind an ID. Found only through the registry.
+ *
+ *	 cold ──> starting ──> running ──> stopping ──> cold
+ *	  │          │                        ^
+ *	  │          └── fails: cold, with last_failure
+ *	  └──> destroying ──> freed
+ *
+ * Whoever needs the container waits with a sandbox_use; all who wait share one start. Starting goes
+ * through phases: the new generation is stored, the keeper starts the container, init answers. Only
+ * then it is running. Lifecycle operations run one at a time; execs run side by side.
+ */
+#ifndef BERTH_DAEMON_SANDBOX_H
+#define BERTH_DAEMON_SANDBOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "daemon/agent.h"
+#include "daemon/keeper.h"
+#include "daemon/store.h"
+#include "proto/sandbox_id.h"
+#include "proto/settings.h"
+
+struct registry;
+struct exec;
+
+enum sandbox_state {
+	SANDBOX_COLD,
+	SANDBOX_STARTING,
+	SANDBOX_RUNNING,
+	SANDBOX_STOPPING,
+	SANDBOX_DESTROYING,
+	SANDBOX_STATE_COUNT,
+};
+
+/* Somebody who waits: for the container to run, to be stopped, or for everything to be gone. */
+struct sandbox_wait {
+	struct list link;
+	/* Called once, never before the call that made it wait returns. err: NULL on success. */
+	void (*done)(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err);
+};
+
+#define SANDBOX_GROUPS_MAX 16 /* exec groups kept ready */
+
+struct sandbox_group {
+	int fd; /* its directory; -1: the host has none */
+	uint32_t number;
+};
+
+struct sandbox_failure {
+	struct err err; /* code ERR_NONE: there was none */
+	int64_t at_ms;
+};
+
+struct sandbox {
+	struct list link; /* registry's bucket */
+	struct registry *registry;
+	struct sandbox_id id;
+	struct settings settings;
+	int64_t created_at_ms, started_at_ms, active_at_ms;
+	uint64_t generation;
+	struct sandbox_failure last_failure;
+
+	enum sandbox_state state;
+	unsigned phase;  /* of starting and destroying; sandbox.c knows */
+	bool is_waiting; /* a call, an operation or the agent is under way */
+	int result;      /* of what was waited for */
+	struct err err;
+	struct list uses, stops, deletes;
+	bool is_adopted; /* it ran when we came */
+	bool is_seen;    /* the keeper's list named it */
+	bool step_wanted;
+
+	struct keeper_call call;
+	struct agent *agent;
+	pid_t init_pid;
+	struct list execs;
+	unsigned execs_len;
+	uint64_t last_exec;
+	struct sandbox_group groups[SANDBOX_GROUPS_MAX];
+	unsigned groups_len;
+	uint64_t oom_kills;
+};
+
+const char *sandbox_state_name(const struct sandbox *sb);
+
+void sandbox_use(struct sandbox *sb, struct sandbox_wait *wait);
+void sandbox_stop(struct sandbox *sb, struct sandbox_wait *wait);
+/* After `done` the sandbox is freed. */
+void sandbox_delete(struct sandbox *sb, struct sandbox_wait *wait);
+/* The one who waits is gone. */
+void sandbox_cancel(struct sandbox_wait *wait);
+
+/* For the registry. */
+struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *id);
+void sandbox_free(struct sandbox *sb);
+void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running);
+void sandbox_exited(struct sandbox *sb, const struct keeper_exited *exited);
+void sandbox_vanished(struct sandbox *sb);
+
+#endif

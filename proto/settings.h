@@ -1,0 +1,63 @@
+/*
+ * A sandbox's settings as clients give them and as they are stored: a plain struct, and the JSON
+ * that describes it.
+ */
+#ifndef BERTH_PROTO_SETTINGS_H
+#define BERTH_PROTO_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "proto/json.h"
+
+#define SETTINGS_ENV_MAX    (256 * 1024) /* names and values together */
+#define SETTINGS_LABELS_MAX (16 * 1024)
+
+struct settings_limits {
+	uint64_t memory_bytes; /* 0: the default */
+	uint64_t swap_bytes;
+	uint32_t cpu_milli;
+	uint32_t pids;
+	uint32_t files;
+	uint64_t file_size;
+};
+
+/* `env` and `labels` are heap copies that belong to the struct: lists of "NAME=value". */
+struct settings {
+	char image[64];
+	bool is_read_only;
+	struct settings_limits limits;
+	struct str env, labels;
+};
+
+void settings_init(struct settings *settings);
+void settings_close(struct settings *settings);
+
+/* What a client may send in POST and PUT /v1/sandbox: the settings, an id, whether to start. */
+struct settings_request {
+	struct str id; /* "" if none was given */
+	bool start;
+	struct settings settings;
+};
+
+/*
+ * Reads over `ret->settings`, which holds the settings so far: what the body does not name stays.
+ * On failure it is as it was. What is not yet there (network modes, mounts, ...) is ERR_UNSUPPORTED
+ * with the field's name unless it asks for the default.
+ */
+int settings_read(struct arena *arena, struct str body, struct settings_request *ret,
+		  struct err *err);
+
+/* The fields of the settings, into an object that the caller has opened. */
+void settings_write(const struct settings *settings, struct json_writer *w);
+
+/* Their stored form: JSON, and back. */
+int settings_store(const struct settings *settings, struct buf *out);
+int settings_restore(struct arena *arena, struct str text, struct settings *ret, struct err *err);
+
+#endif
