@@ -1,0 +1,64 @@
+/* The body of POST .../exec, and its query and headers when stdin is streamed; the end of an exec.
+ */
+#ifndef BERTH_PROTO_EXEC_REQUEST_H
+#define BERTH_PROTO_EXEC_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "proto/json.h"
+
+#define EXEC_OUTPUT_DEFAULT (4 * 1024 * 1024) /* kept of each stream in a JSON answer */
+#define EXEC_OUTPUT_MAX     (64 * 1024 * 1024)
+#define EXEC_STDIN_MAX      (16 * 1024 * 1024) /* inline */
+
+struct exec_request {
+	struct str argv; /* frame lists (NUL behind each), from argv or ["sh", "-c", command] */
+	struct str env;  /* "NAME=value" each; names checked */
+	struct str cwd;  /* absolute; "/workspace" if none was given */
+	struct str user; /* "" if none was given */
+	struct str stdin_bytes; /* decoded */
+	bool has_stdin;
+	bool detach;
+	uint64_t timeout_ms; /* 0: none */
+	uint64_t max_output_bytes;
+};
+
+/* argv or command, exactly one; every error names the field. Results live in the arena. */
+int exec_request_parse(struct arena *arena, struct str body, struct exec_request *ret,
+		       struct err *err);
+
+/* stdin is the body: argv=...&argv=... or command=, cwd, user, timeout_ms, env=NAME=value&env=...
+ */
+int exec_request_from_query(struct arena *arena, struct str query, struct exec_request *ret,
+			    struct err *err);
+
+enum exec_reason {
+	EXEC_EXITED,
+	EXEC_SIGNALED,
+	EXEC_TIMEOUT,
+	EXEC_OOM,
+	EXEC_KILLED,
+	EXEC_NOT_STARTED,
+	EXEC_LOST,
+};
+
+struct exec_end {
+	enum exec_reason reason;
+	int exit_code; /* -1: null */
+	int signal;    /* 0: none */
+	uint64_t duration_ms, cpu_ms, max_rss_bytes;
+	bool oom_suspected;
+	char message[256]; /* why it did not start or was lost; "" otherwise */
+};
+
+/* The fields of an `exit` event, into an object that the caller has opened. */
+void exec_end_write(const struct exec_end *end, struct json_writer *w);
+
+/* How many bytes at the end of `s` may be the beginning of a UTF-8 character: 0 to 3. */
+size_t exec_utf8_tail(struct str s);
+
+#endif
