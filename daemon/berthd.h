@@ -13,10 +13,13 @@
 #include "daemon/store.h"
 #include "proto/units.h"
 
+struct registry;
+
 struct berthd {
 	struct config config;
 	struct host_facts host;
 	struct store *store;
+	struct registry *registry;
 	struct server_limits limits; /* of each server */
 	struct server *api, *preview;
 	const char *socket; /* the API socket's real path, also of a passed one */

@@ -1,11 +1,22 @@
 #include "daemon/routes.h"
 
 /* clang-format off */
+#define SETTINGS_BODY_MAX (1024 * 1024)
+
 const struct route routes[] = {
-	{ HTTP_METHOD_GET, "/health",          handle_health,       BODY_NONE, 0, true },
-	{ HTTP_METHOD_GET, "/v1/info",         handle_info,         BODY_NONE, 0, false },
-	{ HTTP_METHOD_GET, "/v1/openapi.json", handle_openapi_json, BODY_NONE, 0, false },
-	{ HTTP_METHOD_GET, "/v1/openapi.html", handle_openapi_html, BODY_NONE, 0, false },
+	{ HTTP_METHOD_GET,    "/health",                  handle_health,          BODY_NONE,     0, true },
+	{ HTTP_METHOD_GET,    "/v1/info",                 handle_info,            BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/openapi.json",         handle_openapi_json,    BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/openapi.html",         handle_openapi_html,    BODY_NONE,     0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/exec",    handle_exec,            BODY_STREAMED, 0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox",              handle_sandbox_create,  BODY_BUFFERED, SETTINGS_BODY_MAX, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox",              handle_sandbox_list,    BODY_NONE,     0, false },
+	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}",         handle_sandbox_put,     BODY_BUFFERED, SETTINGS_BODY_MAX, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}",         handle_sandbox_get,     BODY_NONE,     0, false },
+	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}",         handle_sandbox_delete,  BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/running", handle_sandbox_running, BODY_NONE,     0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/start",   handle_sandbox_start,   BODY_BUFFERED, 1024, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/sleep",   handle_sandbox_sleep,   BODY_BUFFERED, 1024, false },
 	{ .pattern = NULL },
 };
 /* clang-format on */

@@ -17,5 +17,14 @@ handler_fn handle_health;
 handler_fn handle_info;
 handler_fn handle_openapi_json;
 handler_fn handle_openapi_html;
+handler_fn handle_sandbox_create;
+handler_fn handle_sandbox_put;
+handler_fn handle_sandbox_get;
+handler_fn handle_sandbox_list;
+handler_fn handle_sandbox_delete;
+handler_fn handle_sandbox_running;
+handler_fn handle_sandbox_start;
+handler_fn handle_sandbox_sleep;
+handler_fn handle_exec;
 
 #endif

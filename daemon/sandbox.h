@@ -23,11 +23,13 @@
 #include "daemon/agent.h"
 #include "daemon/keeper.h"
 #include "daemon/store.h"
+#include "daemon/store_sandbox.h"
 #include "proto/sandbox_id.h"
 #include "proto/settings.h"
 
-struct registry;
 struct exec;
+struct registry;
+struct sandbox;
 
 enum sandbox_state {
 	SANDBOX_COLD,
@@ -67,16 +69,15 @@ struct sandbox {
 	struct sandbox_failure last_failure;
 
 	enum sandbox_state state;
-	unsigned phase;  /* of starting and destroying; sandbox.c knows */
-	bool is_waiting; /* a call, an operation or the agent is under way */
-	int result;      /* of what was waited for */
+	unsigned phase;                   /* of starting and destroying; sandbox.c knows */
+	struct list uses, stops, deletes; /* who waits */
+	bool is_seen;                     /* the keeper's list named it */
+	bool is_kill_owed;                /* the keeper was away when it was asked to */
+	bool is_condemned;                /* STOPPING because of `err` */
 	struct err err;
-	struct list uses, stops, deletes;
-	bool is_adopted; /* it ran when we came */
-	bool is_seen;    /* the keeper's list named it */
-	bool step_wanted;
 
-	struct keeper_call call;
+	struct keeper_call call, group_call;
+	bool is_group_asked;
 	struct agent *agent;
 	pid_t init_pid;
 	struct list execs;
@@ -89,12 +90,26 @@ struct sandbox {
 
 const char *sandbox_state_name(const struct sandbox *sb);
 
-void sandbox_use(struct sandbox *sb, struct sandbox_wait *wait);
-void sandbox_stop(struct sandbox *sb, struct sandbox_wait *wait);
-/* After `done` the sandbox is freed. */
-void sandbox_delete(struct sandbox *sb, struct sandbox_wait *wait);
-/* The one who waits is gone. */
+/*
+ * Each: 1 if it is so already, and nobody waits; 0 if `wait` is called later; negative with `err`
+ * if it cannot even be tried. sandbox_delete()'s sandbox is freed after the last `done`.
+ */
+int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err);
+int sandbox_stop(struct sandbox *sb, struct sandbox_wait *wait, struct err *err);
+int sandbox_delete(struct sandbox *sb, struct sandbox_wait *wait, struct err *err);
+/* The one who waits is gone. What was begun for it goes on. */
 void sandbox_cancel(struct sandbox_wait *wait);
+
+/* Stores the settings and the generation as they are now. */
+int sandbox_save(struct sandbox *sb, store_sandbox_done_fn *done, void *arg);
+
+/* An exec group that nothing lives in; fd -1 where the host has none, or none is at hand now. */
+struct sandbox_group sandbox_group_take(struct sandbox *sb);
+/* Back again, when it is empty. */
+void sandbox_group_give(struct sandbox *sb, struct sandbox_group group);
+
+/* The container cannot be trusted any more: it is ended, and `why` becomes the last failure. */
+void sandbox_condemn(struct sandbox *sb, const struct err *why);
 
 /* For the registry. */
 struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *id);

@@ -48,6 +48,11 @@ static const struct migration {
 		"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
 		make_instance,
 	},
+	{
+		"CREATE TABLE sandbox (id TEXT PRIMARY KEY, created_at_ms INTEGER NOT NULL, "
+		"generation INTEGER NOT NULL, settings TEXT NOT NULL) STRICT, WITHOUT ROWID",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)

@@ -37,6 +37,8 @@ struct settings {
 
 void settings_init(struct settings *settings);
 void settings_close(struct settings *settings);
+/* A deep copy; -ENOMEM. */
+int settings_copy(struct settings *ret, const struct settings *settings);
 
 /* What a client may send in POST and PUT /v1/sandbox: the settings, an id, whether to start. */
 struct settings_request {

@@ -1,0 +1,119 @@
+#include "cmd/berthd/keeper_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "daemon/channel.h"
+
+#define READY_MS 30000
+
+static int program_path(char ret[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 16);
+	char *slash;
+
+	if (n < 0)
+		return -errno;
+	ret[n] = '\0';
+	slash = strrchr(ret, '/');
+	if (!slash)
+		return -ENOENT;
+	snprintf(slash + 1, 16, "berth-keeper");
+	return 0;
+}
+
+static void become_keeper(const struct config *config, const struct privileges *p,
+			  const char *program, int ready_fd)
+{
+	char uid[16], gid[16], ready[16];
+	const char *argv[16];
+	int n = 0, fd = dup(ready_fd); /* without CLOEXEC */
+
+	snprintf(uid, sizeof(uid), "%u", p->uid);
+	snprintf(gid, sizeof(gid), "%u", p->gid);
+	snprintf(ready, sizeof(ready), "%d", fd);
+	argv[n++] = "berth-keeper";
+	argv[n++] = "--state-dir";
+	argv[n++] = config->paths.state_dir;
+	argv[n++] = "--run-dir";
+	argv[n++] = config->paths.run_dir;
+	argv[n++] = "--daemon-uid";
+	argv[n++] = uid;
+	argv[n++] = "--daemon-gid";
+	argv[n++] = gid;
+	argv[n++] = "--ready-fd";
+	argv[n++] = ready;
+	if (config->runtime[0]) {
+		argv[n++] = "--runtime";
+		argv[n++] = config->runtime;
+	}
+	argv[n] = NULL;
+	setsid();
+	if (chdir("/") == 0)
+		execv(program, (char **)argv);
+	dprintf(fd, "%s cannot be run: %s\n", program, strerror(errno));
+	_exit(127);
+}
+
+/* One line: "ready", or why not. */
+static int await_ready(int fd, struct err *err)
+{
+	char line[sizeof(err->sentence)] = "";
+	size_t len = 0;
+
+	while (len < sizeof(line) - 1 && !strchr(line, '\n')) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		ssize_t n;
+
+		if (poll(&p, 1, READY_MS) <= 0)
+			return err_set(err, -ETIMEDOUT, ERR_INTERNAL,
+				       "berth-keeper was not ready in time");
+		n = read(fd, line + len, sizeof(line) - 1 - len);
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+		line[len] = '\0';
+	}
+	line[strcspn(line, "\n")] = '\0';
+	if (strncmp(line, "ready", 5) == 0)
+		return 0;
+	return err_set(err, -EIO, ERR_INTERNAL, "%s",
+		       line[0] ? line : "berth-keeper did not start");
+}
+
+int keeper_start_up(const struct config *config, const struct privileges *p, struct err *err)
+{
+	cleanup_fd int reading = -1, writing = -1, alive = -1;
+	char program[PATH_MAX], socket[PATH_MAX + 16];
+	int ends[2];
+	pid_t pid;
+
+	snprintf(socket, sizeof(socket), "%s/keeper.sock", config->paths.run_dir);
+	alive = channel_connect(socket);
+	if (alive >= 0)
+		return 0;
+	if (program_path(program) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return err_set(err, -EIO, ERR_INTERNAL, "cannot find berth-keeper beside berthd");
+	reading = ends[0];
+	writing = ends[1];
+	pid = fork();
+	if (pid < 0)
+		return err_set(err, -errno, ERR_INTERNAL, "cannot start berth-keeper: %s",
+			       strerror(errno));
+	if (pid == 0) {
+		/* Twice, so that it is nobody's child here: it outlives us, or we it. */
+		if (fork() == 0)
+			become_keeper(config, p, program, writing);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	close(take_fd(&writing));
+	return await_ready(reading, err);
+}

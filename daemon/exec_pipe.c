@@ -1,0 +1,213 @@
+#include "daemon/exec_pipe.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define READS_PER_TURN 4 /* so that one flood does not starve the others */
+
+static void on_readable(uv_poll_t *poll, int status, int events);
+static void on_writable(uv_poll_t *poll, int status, int events);
+
+void exec_pipe_init(struct exec_pipe *pipe, uv_loop_t *loop, const struct exec_pipe_ops *ops,
+		    void *arg)
+{
+	*pipe = (struct exec_pipe){.fd = -1, .ops = ops, .arg = arg, .loop = loop};
+	buf_init(&pipe->unwritten, 2 * EXEC_STDIN_HIGH + EXEC_PIPE_READ);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct exec_pipe *pipe = container_of((uv_poll_t *)handle, struct exec_pipe, poll);
+
+	pipe->ops->closed(pipe);
+}
+
+/* The descriptor goes at once, so that the process inside sees it; the handle on the loop. */
+static void shut(struct exec_pipe *pipe)
+{
+	if (pipe->fd < 0)
+		return;
+	uv_poll_stop(&pipe->poll);
+	close(take_fd(&pipe->fd));
+}
+
+void exec_pipe_close(struct exec_pipe *pipe)
+{
+	if (pipe->is_closed)
+		return;
+	pipe->is_closed = true;
+	shut(pipe);
+	buf_close(&pipe->unwritten);
+	if (pipe->is_polling)
+		uv_close((uv_handle_t *)&pipe->poll, on_closed);
+	else
+		pipe->ops->closed(pipe);
+}
+
+void exec_pipe_want(struct exec_pipe *pipe, bool wanted)
+{
+	pipe->is_wanted = wanted;
+}
+
+bool exec_pipe_is_wanted(const struct exec_pipe *pipe)
+{
+	return pipe->is_wanted;
+}
+
+bool exec_pipe_is_open(const struct exec_pipe *pipe)
+{
+	return pipe->fd >= 0;
+}
+
+static bool adopt(struct exec_pipe *pipe, int fd)
+{
+	if (pipe->is_closed || uv_poll_init(pipe->loop, &pipe->poll, fd) < 0) {
+		close(fd);
+		return false;
+	}
+	pipe->is_polling = true;
+	pipe->fd = fd;
+	return true;
+}
+
+/* --- reading --- */
+
+/* 1: bytes were handed on. 0: nothing there now. -1: the end. */
+static int read_once(struct exec_pipe *pipe)
+{
+	char bytes[EXEC_PIPE_READ];
+	ssize_t n = read(pipe->fd, bytes, sizeof(bytes));
+
+	if (n > 0) {
+		if (!pipe->is_discarding)
+			pipe->ops->data(pipe, (struct str){bytes, (size_t)n});
+		return 1;
+	}
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	shut(pipe);
+	return -1;
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+	struct exec_pipe *pipe = container_of(poll, struct exec_pipe, poll);
+
+	for (int i = 0; i < READS_PER_TURN && pipe->fd >= 0 && !pipe->is_paused; i++) {
+		int r = read_once(pipe);
+
+		if (r < 0)
+			pipe->ops->end(pipe);
+		if (r <= 0)
+			return;
+	}
+}
+
+void exec_pipe_open_read(struct exec_pipe *pipe, int fd)
+{
+	if (adopt(pipe, fd) && !pipe->is_paused)
+		uv_poll_start(&pipe->poll, UV_READABLE, on_readable);
+}
+
+void exec_pipe_pause(struct exec_pipe *pipe)
+{
+	if (pipe->is_paused || pipe->is_discarding)
+		return;
+	pipe->is_paused = true;
+	if (pipe->fd >= 0)
+		uv_poll_stop(&pipe->poll);
+}
+
+void exec_pipe_resume(struct exec_pipe *pipe)
+{
+	pipe->is_paused = false;
+	if (pipe->fd >= 0)
+		uv_poll_start(&pipe->poll, UV_READABLE, on_readable);
+}
+
+bool exec_pipe_drain(struct exec_pipe *pipe)
+{
+	while (pipe->fd >= 0 && !pipe->is_paused) {
+		if (read_once(pipe) <= 0)
+			return true;
+	}
+	return pipe->fd < 0;
+}
+
+void exec_pipe_discard(struct exec_pipe *pipe)
+{
+	pipe->is_discarding = true;
+	exec_pipe_resume(pipe);
+}
+
+/* --- writing --- */
+
+static void give_up(struct exec_pipe *pipe)
+{
+	shut(pipe);
+	buf_close(&pipe->unwritten);
+}
+
+static void write_some(struct exec_pipe *pipe)
+{
+	while (pipe->fd >= 0 && buf_len(&pipe->unwritten)) {
+		ssize_t n = write(pipe->fd, buf_at(&pipe->unwritten), buf_len(&pipe->unwritten));
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			break;
+		if (n < 0)
+			give_up(pipe); /* nobody reads it any more */
+		else
+			buf_consume(&pipe->unwritten, (size_t)n);
+	}
+	if (pipe->fd >= 0 && !buf_len(&pipe->unwritten)) {
+		buf_close(&pipe->unwritten);
+		uv_poll_stop(&pipe->poll);
+		if (pipe->end_wanted)
+			shut(pipe);
+	} else if (pipe->fd >= 0) {
+		uv_poll_start(&pipe->poll, UV_WRITABLE, on_writable);
+	}
+}
+
+static void on_writable(uv_poll_t *poll, int status, int events)
+{
+	struct exec_pipe *pipe = container_of(poll, struct exec_pipe, poll);
+	bool was_full = buf_len(&pipe->unwritten) >= EXEC_STDIN_HIGH;
+
+	write_some(pipe);
+	if (was_full && buf_len(&pipe->unwritten) < EXEC_STDIN_HIGH)
+		pipe->ops->room(pipe);
+}
+
+void exec_pipe_open_write(struct exec_pipe *pipe, int fd)
+{
+	if (adopt(pipe, fd))
+		write_some(pipe);
+	pipe->ops->room(pipe);
+}
+
+/* Bytes that come before the process runs wait here too. */
+bool exec_pipe_write(struct exec_pipe *pipe, struct str bytes)
+{
+	bool is_gone = pipe->is_closed || (pipe->is_polling && pipe->fd < 0);
+
+	if (is_gone)
+		return false;
+	if (buf_append_str(&pipe->unwritten, bytes) < 0) {
+		give_up(pipe); /* a writer that does not wait when told to is ours to mend */
+		return false;
+	}
+	if (pipe->fd >= 0)
+		write_some(pipe);
+	return buf_len(&pipe->unwritten) >= EXEC_STDIN_HIGH;
+}
+
+void exec_pipe_write_end(struct exec_pipe *pipe)
+{
+	pipe->end_wanted = true;
+	if (pipe->fd >= 0 && !buf_len(&pipe->unwritten))
+		write_some(pipe);
+}

@@ -1,0 +1,64 @@
+/*
+ * One end of a pipe to a process inside, on the loop. It is closed exactly once by its owner,
+ * opened or not; `closed` follows, and the memory may go.
+ */
+#ifndef BERTH_DAEMON_EXEC_PIPE_H
+#define BERTH_DAEMON_EXEC_PIPE_H
+
+#include <stdbool.h>
+
+#include <uv.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+
+#define EXEC_PIPE_READ  (64 * 1024)
+#define EXEC_STDIN_HIGH (256 * 1024) /* unwritten bytes at which a writer is asked to wait */
+
+struct exec_pipe;
+
+struct exec_pipe_ops {
+	void (*data)(struct exec_pipe *pipe, struct str bytes);
+	void (*end)(struct exec_pipe *pipe);  /* reading: nobody can write any more */
+	void (*room)(struct exec_pipe *pipe); /* writing: fewer bytes wait, or nobody reads */
+	void (*closed)(struct exec_pipe *pipe);
+};
+
+struct exec_pipe {
+	uv_poll_t poll;
+	int fd;
+	const struct exec_pipe_ops *ops;
+	void *arg;
+	uv_loop_t *loop;
+	struct buf unwritten;
+	bool is_wanted;
+	bool is_paused;
+	bool is_discarding;
+	bool is_polling; /* the poll handle was made */
+	bool end_wanted; /* writing: close when everything is written */
+	bool is_closed;
+};
+
+void exec_pipe_init(struct exec_pipe *pipe, uv_loop_t *loop, const struct exec_pipe_ops *ops,
+		    void *arg);
+void exec_pipe_close(struct exec_pipe *pipe);
+
+void exec_pipe_want(struct exec_pipe *pipe, bool wanted);
+bool exec_pipe_is_wanted(const struct exec_pipe *pipe);
+/* Both own the fd. */
+void exec_pipe_open_read(struct exec_pipe *pipe, int fd);
+void exec_pipe_open_write(struct exec_pipe *pipe, int fd);
+bool exec_pipe_is_open(const struct exec_pipe *pipe);
+
+void exec_pipe_pause(struct exec_pipe *pipe);
+void exec_pipe_resume(struct exec_pipe *pipe);
+/* Reads until there is nothing now. False: paused before that. */
+bool exec_pipe_drain(struct exec_pipe *pipe);
+/* What still comes is read and dropped. */
+void exec_pipe_discard(struct exec_pipe *pipe);
+
+/* True: enough for now; `room` follows. */
+bool exec_pipe_write(struct exec_pipe *pipe, struct str bytes);
+void exec_pipe_write_end(struct exec_pipe *pipe);
+
+#endif

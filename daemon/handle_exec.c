@@ -1,0 +1,426 @@
+/* POST /v1/sandbox/{id}/exec: as server-sent events, or as one JSON answer. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "daemon/berthd.h"
+#include "daemon/exec.h"
+#include "daemon/handle_sandbox.h"
+#include "daemon/registry.h"
+#include "daemon/routes.h"
+#include "daemon/sse.h"
+#include "proto/api_error.h"
+#include "proto/base64.h"
+#include "proto/exec_request.h"
+
+#define CHUNK_MAX     (48 * 1024) /* of output in one event */
+#define EXEC_BODY_MAX (24 * 1024 * 1024)
+
+struct kept {
+	struct buf bytes;
+	uint64_t dropped;
+};
+
+/* One request. Lives until its answer is complete and its exec has ended, whichever is later. */
+struct exec_call {
+	struct exchange *x; /* NULL once answered, or taken over by the events */
+	struct sandbox *sb;
+	struct sandbox_wait wait;
+	struct exec_request request; /* in the exchange's arena: used up by exec_new() */
+	struct exec *exec;
+	uv_loop_t *loop;
+
+	struct buf body; /* JSON */
+	bool body_failed;
+	struct exchange *stdin_x; /* the body is stdin, and still flows */
+
+	bool wants_events;
+	struct sse sse;
+	bool sse_open;
+	char tail[2][4]; /* of each stream: the beginning of a UTF-8 character */
+	size_t tail_len[2];
+
+	struct kept kept[2];
+};
+
+static void release(struct exec_call *c)
+{
+	if (c->exec || c->sse_open || c->x)
+		return;
+	for (int i = 0; i < 2; i++)
+		buf_close(&c->kept[i].bytes);
+	buf_close(&c->body);
+	free(c);
+}
+
+/* --- as events --- */
+
+static void send_output(struct exec_call *c, int which, struct str bytes)
+{
+	struct buf text;
+
+	if (!bytes.len)
+		return;
+	buf_init(&text, 1024 * 1024);
+	if (base64_encode(&text, bytes) == 0)
+		sse_send(&c->sse, which ? STR("stderr") : STR("stdout"), (struct str){NULL, 0},
+			 (struct str){buf_at(&text), buf_len(&text)});
+	buf_close(&text);
+}
+
+/* Clients decode each event on its own, so a character is never split between two. */
+static void stream_output(struct exec_call *c, int which, struct str bytes)
+{
+	char joined[sizeof(c->tail[0]) + CHUNK_MAX];
+
+	while (bytes.len) {
+		size_t room = CHUNK_MAX, held = c->tail_len[which], keep;
+		size_t n = bytes.len < room ? bytes.len : room;
+		struct str all = {joined, held + n};
+
+		memcpy(joined, c->tail[which], held);
+		memcpy(joined + held, bytes.at, n);
+		bytes = (struct str){bytes.at + n, bytes.len - n};
+		keep = exec_utf8_tail(all);
+		memcpy(c->tail[which], joined + all.len - keep, keep);
+		c->tail_len[which] = keep;
+		send_output(c, which, (struct str){joined, all.len - keep});
+	}
+}
+
+static void on_events_pause(void *arg)
+{
+	struct exec_call *c = arg;
+
+	if (c->exec)
+		exec_pause(c->exec);
+}
+
+static void on_events_resume(void *arg)
+{
+	struct exec_call *c = arg;
+
+	if (c->exec)
+		exec_resume(c->exec);
+}
+
+static void on_events_abort(void *arg)
+{
+	struct exec_call *c = arg;
+
+	if (c->exec)
+		exec_abandon(take(c->exec));
+	sse_end(&c->sse);
+}
+
+static void on_events_closed(void *arg)
+{
+	struct exec_call *c = arg;
+
+	c->sse_open = false;
+	release(c);
+}
+
+static const struct stream_producer events_producer = {on_events_pause, on_events_resume,
+						       on_events_abort};
+
+static void send_end(struct exec_call *c, const struct exec_end *end)
+{
+	struct json_writer w;
+	struct buf text;
+
+	for (int i = 0; i < 2; i++)
+		send_output(c, i, (struct str){c->tail[i], c->tail_len[i]});
+	buf_init(&text, 64 * 1024);
+	json_writer_init(&w, false);
+	json_object(&w);
+	exec_end_write(end, &w);
+	json_object_end(&w);
+	if (json_writer_end(&w, &text) == 0)
+		sse_send(&c->sse, STR("exit"), (struct str){NULL, 0},
+			 (struct str){buf_at(&text), buf_len(&text)});
+	json_writer_close(&w);
+	buf_close(&text);
+	sse_end(&c->sse);
+}
+
+/* --- as one answer --- */
+
+static void keep_output(struct exec_call *c, int which, struct str bytes)
+{
+	struct kept *k = &c->kept[which];
+	size_t room = c->request.max_output_bytes - buf_len(&k->bytes);
+	size_t n = bytes.len < room ? bytes.len : room;
+
+	if (buf_append(&k->bytes, bytes.at, n) < 0)
+		n = 0;
+	k->dropped += bytes.len - n;
+}
+
+static void write_kept(struct json_writer *w, const char *name, const struct kept *k, bool is_text)
+{
+	struct buf text;
+
+	json_key(w, name);
+	if (is_text) {
+		json_str(w, (struct str){buf_at(&k->bytes), buf_len(&k->bytes)});
+		return;
+	}
+	buf_init(&text, 2 * EXEC_OUTPUT_MAX);
+	base64_encode(&text, (struct str){buf_at(&k->bytes), buf_len(&k->bytes)});
+	json_str(w, (struct str){buf_at(&text), buf_len(&text)});
+	buf_close(&text);
+}
+
+static void reply_end(struct exec_call *c, const struct exec_end *end)
+{
+	bool is_text = true;
+	struct json_writer w;
+
+	for (int i = 0; i < 2; i++)
+		is_text = is_text && utf8_is_valid((struct str){buf_at(&c->kept[i].bytes),
+								buf_len(&c->kept[i].bytes)});
+	json_writer_init(&w, false);
+	json_object(&w);
+	write_kept(&w, "stdout", &c->kept[0], is_text);
+	write_kept(&w, "stderr", &c->kept[1], is_text);
+	json_key(&w, "encoding");
+	json_text(&w, is_text ? "utf-8" : "base64");
+	json_key(&w, "truncated");
+	json_bool(&w, c->kept[0].dropped || c->kept[1].dropped);
+	exec_end_write(end, &w);
+	json_object_end(&w);
+	exchange_reply_json(take(c->x), 200, &w);
+	json_writer_close(&w);
+}
+
+/* --- the exec's side --- */
+
+static void on_output(void *arg, bool is_stderr, struct str bytes)
+{
+	struct exec_call *c = arg;
+
+	if (c->wants_events)
+		stream_output(c, is_stderr, bytes);
+	else
+		keep_output(c, is_stderr, bytes);
+}
+
+static void on_ended(void *arg, const struct exec_end *end)
+{
+	struct exec_call *c = arg;
+
+	c->exec = NULL;
+	if (c->wants_events)
+		send_end(c, end);
+	else if (c->x)
+		reply_end(c, end);
+	release(c);
+}
+
+/* --- stdin as the request's body --- */
+
+static void on_stdin_ready(void *arg)
+{
+	struct exec_call *c = arg;
+
+	if (c->stdin_x)
+		exchange_body_resume(c->stdin_x);
+}
+
+static void on_stdin_data(void *arg, const char *bytes, size_t len)
+{
+	struct exec_call *c = arg;
+
+	if (c->exec && exec_stdin(c->exec, (struct str){bytes, len}))
+		exchange_body_pause(c->stdin_x);
+}
+
+static void on_stdin_end(void *arg, int status)
+{
+	struct exec_call *c = arg;
+
+	c->stdin_x = NULL;
+	if (c->exec && status == 0)
+		exec_stdin_end(c->exec);
+}
+
+static const struct stream_consumer stdin_consumer = {on_stdin_data, on_stdin_end};
+static const struct exec_ops exec_ops = {on_output, on_ended, on_stdin_ready};
+
+/* --- from the request to the exec --- */
+
+static void fail(struct exec_call *c, const struct err *err)
+{
+	c->stdin_x = NULL;
+	exchange_reply_err(take(c->x), err);
+	release(c);
+}
+
+static void on_gone(void *arg)
+{
+	struct exec_call *c = arg;
+	struct err err;
+
+	sandbox_cancel(&c->wait);
+	if (c->exec)
+		exec_abandon(take(c->exec));
+	err_set(&err, -ECONNRESET, ERR_REQUEST_TIMEOUT, "the client went away");
+	fail(c, &err);
+}
+
+static void begin_events(struct exec_call *c)
+{
+	struct exchange *x = take(c->x);
+
+	c->sse_open = true;
+	if (sse_start(&c->sse, x,
+		      &(struct sse_config){c->loop, SSE_HEARTBEAT_MS, &events_producer,
+					   on_events_closed, c}) < 0)
+		on_events_abort(c);
+}
+
+static void start(struct exec_call *c)
+{
+	struct err err;
+
+	handle_generation(c->x, c->sb);
+	c->exec = exec_new(c->sb, &c->request, &exec_ops, c, &err);
+	if (!c->exec) {
+		fail(c, &err);
+		return;
+	}
+	if (c->request.has_stdin && !c->stdin_x) {
+		exec_stdin(c->exec, c->request.stdin_bytes);
+		exec_stdin_end(c->exec);
+	}
+	if (c->stdin_x)
+		exchange_body_resume(c->stdin_x);
+	for (int i = 0; i < 2; i++)
+		buf_init(&c->kept[i].bytes, c->request.max_output_bytes);
+	if (c->wants_events)
+		begin_events(c);
+}
+
+static void on_running(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
+{
+	struct exec_call *c = container_of(wait, struct exec_call, wait);
+
+	if (err)
+		fail(c, err);
+	else
+		start(c);
+}
+
+static void use_sandbox(struct exec_call *c)
+{
+	struct err err;
+	int r;
+
+	r = handle_env(exchange_arena(c->x), c->sb, &c->request, &err);
+	if (r == 0)
+		r = sandbox_use(c->sb, &c->wait, &err);
+	if (r < 0)
+		fail(c, &err);
+	else if (r == 1)
+		start(c);
+}
+
+/* --- the JSON body --- */
+
+static void on_json_data(void *arg, const char *bytes, size_t len)
+{
+	struct exec_call *c = arg;
+
+	if (buf_append(&c->body, bytes, len) < 0)
+		c->body_failed = true;
+}
+
+static void on_json_end(void *arg, int status)
+{
+	struct exec_call *c = arg;
+	struct err err;
+	char *text;
+	int r;
+
+	if (!c->x || status == -ECONNRESET)
+		return; /* on_gone() answers */
+	text = arena_strndup(exchange_arena(c->x), buf_at(&c->body), buf_len(&c->body));
+	if (status < 0 || c->body_failed || !text)
+		r = err_set(&err, -EFBIG, ERR_PAYLOAD_TOO_LARGE,
+			    "the body is malformed, or larger than %d bytes", EXEC_BODY_MAX);
+	else
+		r = exec_request_parse(exchange_arena(c->x), (struct str){text, buf_len(&c->body)},
+				       &c->request, &err);
+	buf_close(&c->body);
+	if (r == 0 && c->request.detach)
+		r = err_set(&err, -ENOSYS, ERR_UNSUPPORTED,
+			    "detach: background processes are not there yet");
+	if (r < 0)
+		fail(c, &err);
+	else
+		use_sandbox(c);
+}
+
+static const struct stream_consumer json_consumer = {on_json_data, on_json_end};
+
+static bool wants_events(const struct http_head *head)
+{
+	const struct str *accept = http_header_find(head, STR("accept"));
+
+	return !accept || !http_list_has(*accept, STR("application/json"));
+}
+
+static bool is_stream(const struct http_head *head)
+{
+	const struct str *type = http_header_find(head, STR("content-type"));
+
+	return type && str_eq_nocase(*type, STR("application/octet-stream"));
+}
+
+static void take_stdin(struct exec_call *c)
+{
+	const struct http_head *head = exchange_head(c->x);
+	struct err err;
+
+	if (exec_request_from_query(exchange_arena(c->x), head->query, &c->request, &err) < 0) {
+		fail(c, &err);
+		return;
+	}
+	c->request.has_stdin = true;
+	c->stdin_x = c->x;
+	exchange_body(c->x, &stdin_consumer, c);
+	exchange_body_pause(c->x); /* until somebody reads it */
+	use_sandbox(c);
+}
+
+void handle_exec(struct exchange *x)
+{
+	struct exec_call *c = calloc(1, sizeof(*c));
+	struct berthd *b = server_arg(exchange_server(x));
+	struct err err;
+
+	if (!c) {
+		err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
+		exchange_reply_err(x, &err);
+		return;
+	}
+	c->x = x;
+	c->loop = registry_loop(b->registry);
+	c->wait.done = on_running;
+	list_init(&c->wait.link);
+	buf_init(&c->body, EXEC_BODY_MAX);
+	c->wants_events = wants_events(exchange_head(x));
+	if (handle_find(x, true, &c->sb, &err) < 0) {
+		fail(c, &err);
+		return;
+	}
+	exchange_on_gone(x, on_gone, c);
+	if (is_stream(exchange_head(x)))
+		take_stdin(c);
+	else
+		exchange_body(x, &json_consumer, c);
+}

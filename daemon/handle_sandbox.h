@@ -1,0 +1,32 @@
+/* What the handlers of sandbox routes share. */
+#ifndef BERTH_DAEMON_HANDLE_SANDBOX_H
+#define BERTH_DAEMON_HANDLE_SANDBOX_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "daemon/exchange.h"
+#include "daemon/sandbox.h"
+#include "proto/exec_request.h"
+
+/*
+ * The sandbox that the path names. With `is_made`, one that does not exist yet is made with the
+ * default settings; else ERR_NOT_FOUND. An If-Generation header that does not fit is
+ * ERR_SANDBOX_RESTARTED.
+ */
+int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct err *err);
+
+/* The ID that the path names, folded. */
+int handle_path_id(struct exchange *x, struct sandbox_id *ret, struct err *err);
+
+void handle_write_sandbox(struct json_writer *w, const struct sandbox *sb);
+void handle_reply_sandbox(struct exchange *x, int status, const struct sandbox *sb);
+
+/* Adds the Berth-Generation header. */
+void handle_generation(struct exchange *x, const struct sandbox *sb);
+
+/* Puts the base environment and the sandbox's own in front of the request's. */
+int handle_env(struct arena *arena, const struct sandbox *sb, struct exec_request *request,
+	       struct err *err);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * All sandboxes, by ID, and what they share: the loop, the store, the line to the keeper. Owns
+ * every struct sandbox. Adopts what runs when berthd comes back.
+ */
+#ifndef BERTH_DAEMON_REGISTRY_H
+#define BERTH_DAEMON_REGISTRY_H
+
+#include <stdbool.h>
+
+#include <uv.h>
+
+#include "base/err.h"
+#include "daemon/keeper.h"
+#include "daemon/sandbox.h"
+#include "daemon/store.h"
+
+struct registry;
+
+struct registry_config {
+	uv_loop_t *loop;
+	struct store *store;
+	const char *run_dir;
+	/* The facts are loaded and the keeper has said what runs; or err says why not. Once. */
+	void (*ready)(void *arg, const struct err *err);
+	void *arg;
+};
+
+/* Loads the facts, connects to <run>/keeper.sock, adopts. `ready` follows on the loop. */
+int registry_new(struct registry **ret, const struct registry_config *config, struct err *err);
+/* Sandboxes run on; who waits is told that we end. */
+void registry_free(struct registry *registry);
+
+struct sandbox *registry_find(struct registry *registry, const struct sandbox_id *id);
+/* A cold one that is not stored yet. NULL without memory. */
+struct sandbox *registry_add(struct registry *registry, const struct sandbox_id *id);
+void registry_remove(struct registry *registry, struct sandbox *sb);
+
+/* In order of their IDs, after `cursor` ("" for the first). NULL at the end. */
+struct sandbox *registry_next(struct registry *registry, const char *cursor);
+size_t registry_count(const struct registry *registry);
+
+uv_loop_t *registry_loop(const struct registry *registry);
+struct store *registry_store(const struct registry *registry);
+struct keeper *registry_keeper(const struct registry *registry);
+const char *registry_run_dir(const struct registry *registry);
+int64_t registry_now_ms(void);
+
+#endif

@@ -1,0 +1,532 @@
+#include "daemon/sandbox.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "daemon/exec.h"
+#include "daemon/registry.h"
+
+#define BIT(state) (1u << (state))
+
+/* What is waited for in STARTING and DESTROYING. */
+enum phase { PHASE_STORE, PHASE_KEEPER, PHASE_AGENT, PHASE_UNDO, PHASE_DISK, PHASE_FACT };
+
+/* clang-format off */
+static const char *const names[SANDBOX_STATE_COUNT] = {
+	"cold", "starting", "running", "stopping", "destroying",
+};
+
+static const unsigned moves[SANDBOX_STATE_COUNT] = {
+	[SANDBOX_COLD]       = BIT(SANDBOX_STARTING) | BIT(SANDBOX_DESTROYING),
+	[SANDBOX_STARTING]   = BIT(SANDBOX_RUNNING) | BIT(SANDBOX_COLD),
+	[SANDBOX_RUNNING]    = BIT(SANDBOX_STOPPING) | BIT(SANDBOX_COLD),
+	[SANDBOX_STOPPING]   = BIT(SANDBOX_COLD),
+	[SANDBOX_DESTROYING] = BIT(SANDBOX_COLD),
+};
+/* clang-format on */
+
+static void step(struct sandbox *sb);
+static void refill_groups(struct sandbox *sb);
+
+const char *sandbox_state_name(const struct sandbox *sb)
+{
+	return sb->state == SANDBOX_COLD && sb->last_failure.err.code != ERR_NONE
+		       ? "failed"
+		       : names[sb->state];
+}
+
+static void enter(struct sandbox *sb, enum sandbox_state state)
+{
+	assert(moves[sb->state] & BIT(state));
+	log_info("sandbox=%s generation=%llu %s -> %s", sb->id.text,
+		 (unsigned long long)sb->generation, names[sb->state], names[state]);
+	sb->state = state;
+}
+
+static void tell_all(struct sandbox *sb, struct list *waits, const struct err *err)
+{
+	struct list now;
+
+	/* Whoever is told may wait anew: that is another turn. */
+	list_init(&now);
+	while (!list_is_empty(waits))
+		list_move(&now, waits->next);
+	while (!list_is_empty(&now)) {
+		struct sandbox_wait *wait = list_entry(now.next, struct sandbox_wait, link);
+
+		list_remove(&wait->link);
+		wait->done(wait, sb, err);
+	}
+}
+
+static void note_failure(struct sandbox *sb, const struct err *err)
+{
+	log_error("sandbox=%s generation=%llu failed: %s", sb->id.text,
+		  (unsigned long long)sb->generation, err->sentence);
+	sb->last_failure.err = *err;
+	sb->last_failure.at_ms = registry_now_ms();
+}
+
+static struct keeper *keeper_of(struct sandbox *sb)
+{
+	return registry_keeper(sb->registry);
+}
+
+static struct keeper_ref ref_of(const struct sandbox *sb)
+{
+	return (struct keeper_ref){str_of(sb->id.text), sb->generation};
+}
+
+/* --- exec groups --- */
+
+static void on_group(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct sandbox *sb = container_of(call, struct sandbox, group_call);
+	struct channel_frame *frame = answer->frame;
+
+	sb->is_group_asked = false;
+	if (answer->result == 0 && frame && frame->fds_len == 1)
+		sandbox_group_give(
+			sb, (struct sandbox_group){take_fd(&frame->fds[0]), answer->group.group});
+	if (answer->result == 0)
+		refill_groups(sb);
+}
+
+/* Groups are made before they are needed: an exec never waits for the keeper. */
+static void refill_groups(struct sandbox *sb)
+{
+	struct keeper_ref ref = ref_of(sb);
+
+	if (sb->is_group_asked || sb->groups_len >= KEEPER_GROUPS_FIRST ||
+	    !(keeper_abilities(keeper_of(sb)) & KEEPER_HAS_GROUPS))
+		return;
+	sb->is_group_asked = true;
+	sb->group_call.done = on_group;
+	keeper_ask(keeper_of(sb), &sb->group_call, KEEPER_GROUP_NEW, &ref);
+}
+
+struct sandbox_group sandbox_group_take(struct sandbox *sb)
+{
+	struct sandbox_group group = {-1, 0};
+
+	if (sb->groups_len)
+		group = sb->groups[--sb->groups_len];
+	refill_groups(sb);
+	return group;
+}
+
+void sandbox_group_give(struct sandbox *sb, struct sandbox_group group)
+{
+	if (group.fd < 0)
+		return;
+	if (sb->state == SANDBOX_RUNNING && sb->groups_len < SANDBOX_GROUPS_MAX)
+		sb->groups[sb->groups_len++] = group;
+	else
+		close(group.fd);
+}
+
+static void keep_groups(struct sandbox *sb, struct keeper_answer *answer)
+{
+	struct channel_frame *frame = answer->frame;
+
+	for (unsigned i = 0; frame && i < frame->fds_len && sb->groups_len < SANDBOX_GROUPS_MAX;
+	     i++)
+		sb->groups[sb->groups_len++] =
+			(struct sandbox_group){take_fd(&frame->fds[i]), answer->started.groups + i};
+}
+
+static void drop_groups(struct sandbox *sb)
+{
+	while (sb->groups_len)
+		close(sb->groups[--sb->groups_len].fd);
+}
+
+/* --- the end of a life --- */
+
+/* Nothing of the container is left. `why`: it was not asked for. */
+static void gone(struct sandbox *sb, const struct err *why)
+{
+	if (sb->agent)
+		agent_free(take(sb->agent));
+	exec_lose_all(sb, why ? why->sentence : "the sandbox was stopped");
+	keeper_cancel(keeper_of(sb), &sb->group_call);
+	sb->is_group_asked = false;
+	drop_groups(sb);
+	if (why)
+		note_failure(sb, why);
+	sb->init_pid = 0;
+	enter(sb, SANDBOX_COLD);
+	if (why && sb->phase == PHASE_UNDO)
+		tell_all(sb, &sb->uses, why);
+	step(sb);
+}
+
+static void on_killed(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct sandbox *sb = container_of(call, struct sandbox, call);
+
+	if (answer->result < 0 && answer->err.code == ERR_UNAVAILABLE) {
+		sb->is_kill_owed = true; /* asked again when the keeper is back */
+		return;
+	}
+	if (sb->state == SANDBOX_STOPPING)
+		gone(sb, sb->is_condemned ? &sb->err : NULL);
+	else if (sb->state == SANDBOX_STARTING && sb->phase == PHASE_UNDO)
+		gone(sb, &sb->err);
+}
+
+static void kill_container(struct sandbox *sb)
+{
+	struct keeper_ref ref = ref_of(sb);
+
+	sb->is_kill_owed = false;
+	sb->call.done = on_killed;
+	keeper_ask(keeper_of(sb), &sb->call, KEEPER_KILL, &ref);
+}
+
+/* The start has failed half-way: what is there is taken down first. */
+static void undo(struct sandbox *sb, const struct err *why)
+{
+	sb->err = *why;
+	sb->phase = PHASE_UNDO;
+	kill_container(sb);
+}
+
+void sandbox_condemn(struct sandbox *sb, const struct err *why)
+{
+	if (sb->state != SANDBOX_RUNNING)
+		return;
+	sb->err = *why;
+	sb->is_condemned = true;
+	enter(sb, SANDBOX_STOPPING);
+	kill_container(sb);
+}
+
+/* --- starting --- */
+
+static void fail_start(struct sandbox *sb, const struct err *err)
+{
+	struct err copy = *err;
+
+	note_failure(sb, &copy);
+	enter(sb, SANDBOX_COLD);
+	tell_all(sb, &sb->uses, &copy);
+	step(sb);
+}
+
+static void on_agent_ready(void *arg)
+{
+	struct sandbox *sb = arg;
+
+	sb->last_failure.err.code = ERR_NONE;
+	sb->started_at_ms = registry_now_ms();
+	enter(sb, SANDBOX_RUNNING);
+	tell_all(sb, &sb->uses, NULL);
+	step(sb);
+}
+
+static void on_agent_event(void *arg, const struct agent_event *event)
+{
+	exec_event(arg, event);
+}
+
+static void on_agent_lost(void *arg, const struct err *err)
+{
+	struct sandbox *sb = arg;
+	struct err why = *err;
+
+	if (sb->state == SANDBOX_RUNNING) {
+		sandbox_condemn(sb, &why);
+	} else if (sb->state == SANDBOX_STARTING && sb->phase == PHASE_AGENT) {
+		why.code = ERR_START_FAILED;
+		undo(sb, &why);
+	}
+}
+
+static const struct agent_ops agent_ops = {on_agent_ready, on_agent_event, on_agent_lost};
+
+static void greet(struct sandbox *sb, pid_t pid)
+{
+	char path[PATH_MAX];
+	struct err err;
+
+	sb->phase = PHASE_AGENT;
+	sb->init_pid = pid;
+	snprintf(path, sizeof(path), "%s/%s/agent.sock", registry_run_dir(sb->registry),
+		 sb->id.text);
+	sb->agent = agent_new(&(struct agent_config){
+		.loop = registry_loop(sb->registry),
+		.path = path,
+		.pid = pid,
+		.ops = &agent_ops,
+		.arg = sb,
+	});
+	if (!sb->agent) {
+		err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
+		undo(sb, &err);
+	}
+}
+
+static void on_started(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct sandbox *sb = container_of(call, struct sandbox, call);
+
+	if (answer->result < 0) {
+		fail_start(sb, &answer->err);
+		return;
+	}
+	keep_groups(sb, answer);
+	greet(sb, (pid_t)answer->started.pid);
+}
+
+static void ask_keeper(struct sandbox *sb)
+{
+	const struct settings *s = &sb->settings;
+	struct keeper_start start = {
+		.id = str_of(sb->id.text),
+		.generation = sb->generation,
+		.flags = s->is_read_only ? KEEPER_START_READ_ONLY : 0,
+		.image = str_of(s->image),
+		.memory_bytes = s->limits.memory_bytes,
+		.swap_bytes = s->limits.swap_bytes,
+		.cpu_milli = s->limits.cpu_milli,
+		.pids = s->limits.pids,
+		.files = s->limits.files,
+		.file_size = s->limits.file_size,
+	};
+
+	sb->phase = PHASE_KEEPER;
+	sb->call.done = on_started;
+	keeper_start(keeper_of(sb), &sb->call, &start);
+}
+
+static void on_generation_stored(void *arg, int result, const struct err *err)
+{
+	struct sandbox *sb = arg;
+
+	if (result < 0)
+		fail_start(sb, err);
+	else
+		ask_keeper(sb);
+}
+
+int sandbox_save(struct sandbox *sb, store_sandbox_done_fn *done, void *arg)
+{
+	struct sandbox_fact fact = {
+		.id = sb->id,
+		.created_at_ms = sb->created_at_ms,
+		.generation = sb->generation,
+	};
+	struct buf text;
+	int r;
+
+	buf_init(&text, 2 * (SETTINGS_ENV_MAX + SETTINGS_LABELS_MAX) + 65536);
+	r = settings_store(&sb->settings, &text);
+	fact.settings = (struct str){buf_at(&text), buf_len(&text)};
+	if (r == 0)
+		r = store_sandbox_save(registry_store(sb->registry), &fact, done, arg);
+	buf_close(&text);
+	return r;
+}
+
+/* A generation is used up even if its start fails: two starts never share one. */
+static int begin_start(struct sandbox *sb, struct err *err)
+{
+	int r;
+
+	sb->generation++;
+	r = sandbox_save(sb, on_generation_stored, sb);
+	if (r < 0)
+		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
+	sb->phase = PHASE_STORE;
+	enter(sb, SANDBOX_STARTING);
+	return 0;
+}
+
+/* --- destroying --- */
+
+static void on_fact_deleted(void *arg, int result, const struct err *err)
+{
+	struct sandbox *sb = arg;
+	struct err why = *err;
+
+	enter(sb, SANDBOX_COLD);
+	if (result < 0) {
+		tell_all(sb, &sb->deletes, &why);
+		step(sb);
+		return;
+	}
+	tell_all(sb, &sb->deletes, NULL);
+	tell_all(sb, &sb->stops, NULL);
+	err_set(&why, -ENOENT, ERR_NOT_FOUND, "the sandbox was deleted meanwhile");
+	tell_all(sb, &sb->uses, &why);
+	registry_remove(sb->registry, sb);
+}
+
+static void on_disk_removed(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct sandbox *sb = container_of(call, struct sandbox, call);
+	struct err err = answer->err;
+
+	sb->phase = PHASE_FACT;
+	if (answer->result == 0 &&
+	    store_sandbox_delete(registry_store(sb->registry), &sb->id, on_fact_deleted, sb) == 0)
+		return;
+	if (answer->result == 0)
+		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
+	enter(sb, SANDBOX_COLD);
+	tell_all(sb, &sb->deletes, &err);
+	step(sb);
+}
+
+static void begin_destroy(struct sandbox *sb)
+{
+	struct keeper_ref ref = {str_of(sb->id.text), 0};
+
+	enter(sb, SANDBOX_DESTROYING);
+	sb->phase = PHASE_DISK;
+	sb->call.done = on_disk_removed;
+	keeper_ask(keeper_of(sb), &sb->call, KEEPER_REMOVE, &ref);
+}
+
+/* --- what is next --- */
+
+static void step(struct sandbox *sb)
+{
+	struct err err;
+
+	switch (sb->state) {
+	case SANDBOX_COLD:
+		tell_all(sb, &sb->stops, NULL);
+		if (!list_is_empty(&sb->deletes))
+			begin_destroy(sb);
+		else if (!list_is_empty(&sb->uses) && begin_start(sb, &err) < 0)
+			tell_all(sb, &sb->uses, &err);
+		break;
+	case SANDBOX_RUNNING:
+		tell_all(sb, &sb->uses, NULL);
+		if (!list_is_empty(&sb->stops) || !list_is_empty(&sb->deletes)) {
+			sb->is_condemned = false;
+			enter(sb, SANDBOX_STOPPING);
+			kill_container(sb);
+		}
+		break;
+	case SANDBOX_STARTING:
+	case SANDBOX_STOPPING:
+	case SANDBOX_DESTROYING:
+	case SANDBOX_STATE_COUNT:
+		break; /* the answer that is waited for steps on */
+	}
+}
+
+int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
+{
+	int r;
+
+	if (sb->state == SANDBOX_RUNNING)
+		return 1;
+	if (sb->state == SANDBOX_COLD && list_is_empty(&sb->deletes)) {
+		r = begin_start(sb, err);
+		if (r < 0)
+			return r;
+	}
+	list_append(&sb->uses, &wait->link);
+	return 0;
+}
+
+int sandbox_stop(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
+{
+	if (sb->state == SANDBOX_COLD)
+		return 1;
+	list_append(&sb->stops, &wait->link);
+	step(sb);
+	return 0;
+}
+
+int sandbox_delete(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
+{
+	list_append(&sb->deletes, &wait->link);
+	step(sb);
+	return 0;
+}
+
+void sandbox_cancel(struct sandbox_wait *wait)
+{
+	list_remove(&wait->link);
+}
+
+/* --- for the registry --- */
+
+struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *id)
+{
+	struct sandbox *sb = calloc(1, sizeof(*sb));
+
+	if (!sb)
+		return NULL;
+	sb->registry = registry;
+	sb->id = *id;
+	sb->created_at_ms = registry_now_ms();
+	settings_init(&sb->settings);
+	list_init(&sb->link);
+	list_init(&sb->uses);
+	list_init(&sb->stops);
+	list_init(&sb->deletes);
+	list_init(&sb->execs);
+	list_init(&sb->call.link);
+	list_init(&sb->group_call.link);
+	return sb;
+}
+
+void sandbox_free(struct sandbox *sb)
+{
+	if (sb->agent)
+		agent_free(take(sb->agent));
+	drop_groups(sb);
+	settings_close(&sb->settings);
+	free(sb);
+}
+
+/* It ran when we came, or the keeper was gone for a while and says so again. */
+void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
+{
+	sb->is_seen = true;
+	if (sb->is_kill_owed) {
+		kill_container(sb);
+	} else if (sb->state == SANDBOX_COLD) {
+		enter(sb, SANDBOX_STARTING);
+		greet(sb, (pid_t)running->pid);
+	}
+}
+
+void sandbox_exited(struct sandbox *sb, const struct keeper_exited *exited)
+{
+	struct err why;
+
+	sb->is_seen = true;
+	sb->oom_kills = exited->oom_kills;
+	err_set(&why, -ECHILD, ERR_EXEC_TRANSPORT_ERROR,
+		"the sandbox's first process ended (%s): everything in it ended with it",
+		exited->oom_kills ? "out of memory" : "killed or crashed");
+	if (sb->state == SANDBOX_RUNNING)
+		gone(sb, &why);
+	else if (sb->is_kill_owed && sb->state == SANDBOX_STOPPING)
+		gone(sb, sb->is_condemned ? &sb->err : NULL);
+}
+
+void sandbox_vanished(struct sandbox *sb)
+{
+	struct err why;
+
+	err_set(&why, -ECHILD, ERR_EXEC_TRANSPORT_ERROR,
+		"the container was gone when berth-keeper came back");
+	if (sb->state == SANDBOX_RUNNING)
+		gone(sb, &why);
+	else if (sb->is_kill_owed)
+		gone(sb, sb->is_condemned || sb->state == SANDBOX_STARTING ? &sb->err : NULL);
+}

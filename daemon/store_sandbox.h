@@ -1,0 +1,35 @@
+/* The durable facts of sandboxes, as operations of the store. */
+#ifndef BERTH_DAEMON_STORE_SANDBOX_H
+#define BERTH_DAEMON_STORE_SANDBOX_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "daemon/store.h"
+#include "proto/sandbox_id.h"
+
+struct sandbox_fact {
+	struct sandbox_id id;
+	int64_t created_at_ms;
+	uint64_t generation;
+	struct str settings; /* JSON */
+};
+
+typedef void store_sandbox_done_fn(void *arg, int result, const struct err *err);
+
+/* Inserts or replaces; the settings are copied. -EBUSY or -ENOMEM: `done` will not be called. */
+int store_sandbox_save(struct store *store, const struct sandbox_fact *fact,
+		       store_sandbox_done_fn *done, void *arg);
+int store_sandbox_delete(struct store *store, const struct sandbox_id *id,
+			 store_sandbox_done_fn *done, void *arg);
+
+/*
+ * All of them, once, at start: `each` is called on the loop for every fact, then `done`. Facts are
+ * lent for the call.
+ */
+typedef void store_sandbox_each_fn(void *arg, const struct sandbox_fact *fact);
+int store_sandbox_load(struct store *store, store_sandbox_each_fn *each,
+		       store_sandbox_done_fn *done, void *arg);
+
+#endif
