@@ -28,6 +28,7 @@ enum json_type {
 	JSON_INT,     /* int64_t */
 	JSON_UINT,    /* uint64_t */
 	JSON_NUMBER,  /* double, finite */
+	JSON_SIZE,    /* uint64_t: bytes as an integer, or "512M" as size_parse() reads it */
 	JSON_STRING,  /* struct str, terminated, without NUL bytes */
 	JSON_BYTES,   /* struct str, terminated, may hold NUL bytes (written as \u0000) */
 	JSON_STRINGS, /* struct json_strings: an array of JSON_STRING */

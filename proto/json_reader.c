@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "proto/units.h"
 
 #define PATH_MAX_BYTES 240
 #define NAME_MAX_BYTES 64  /* of a name that a client made up */
@@ -19,6 +20,7 @@ static const char *const type_words[] = {
 	[JSON_INT]     = "an integer",
 	[JSON_UINT]    = "an integer",
 	[JSON_NUMBER]  = "a number",
+	[JSON_SIZE]    = "a size: an integer, or a string such as \"512M\"",
 	[JSON_STRING]  = "a string",
 	[JSON_BYTES]   = "a string",
 	[JSON_STRINGS] = "an array of strings",
@@ -323,16 +325,16 @@ static int read_integer(struct json_reader *r, enum json_type type, struct str s
 	/* Only a float has a -0: whoever sends one means something else than an integer. */
 	if (error == -EINVAL || (!error && is_negative && value == 0))
 		return refuse_type(r);
-	if (type == JSON_UINT && is_negative)
+	if (type != JSON_INT && is_negative)
 		return refuse_value(r, "must not be negative", "");
-	if (type == JSON_INT && !error && value > (uint64_t)INT64_MAX + is_negative)
+	if (type != JSON_UINT && !error && value > (uint64_t)INT64_MAX + is_negative)
 		error = -ERANGE;
 	if (error)
 		return refuse_value(r, "is out of range", "");
-	if (type == JSON_UINT)
-		*(uint64_t *)target(r) = value;
-	else
+	if (type == JSON_INT)
 		*(int64_t *)target(r) = (int64_t)(is_negative ? 0 - value : value);
+	else
+		*(uint64_t *)target(r) = value;
 	return 1;
 }
 
@@ -345,7 +347,7 @@ int json_reader_number(void *reader, const char *at, size_t len)
 
 	if (type == JSON_IGNORED)
 		return 1;
-	if (type != JSON_INT && type != JSON_UINT && type != JSON_NUMBER)
+	if (type != JSON_INT && type != JSON_UINT && type != JSON_NUMBER && type != JSON_SIZE)
 		return refuse_type(r);
 	if (len > NUMBER_MAX)
 		return refuse_value(r, "has too many digits", "");
@@ -360,6 +362,19 @@ int json_reader_number(void *reader, const char *at, size_t len)
 	return 1;
 }
 
+static int read_size(struct json_reader *r, struct str s)
+{
+	uint64_t bytes;
+	int error = size_parse(s, &bytes);
+
+	if (error == -ERANGE)
+		return refuse_value(r, "is out of range", "");
+	if (error < 0)
+		return refuse_type(r);
+	*(uint64_t *)target(r) = bytes;
+	return 1;
+}
+
 int json_reader_string(void *reader, const unsigned char *at, size_t len)
 {
 	struct json_reader *r = reader;
@@ -368,6 +383,8 @@ int json_reader_string(void *reader, const unsigned char *at, size_t len)
 
 	if (type == JSON_IGNORED)
 		return 1;
+	if (type == JSON_SIZE)
+		return read_size(r, s);
 	if (type != JSON_STRING && type != JSON_BYTES)
 		return refuse_type(r);
 	if (type == JSON_STRING && len && memchr(at, '\0', len))

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 struct part {
 	bool b, b_given;
 	int64_t i;
-	uint64_t u;
+	uint64_t u, z;
 	double d;
 	struct str s, y;
 	struct json_strings l;
@@ -36,6 +36,7 @@ struct whole {
 	{"b", JSON_BOOL, offsetof(struct part, b), false, offsetof(struct part, b_given)},         \
 		{"i", JSON_INT, offsetof(struct part, i)},                                         \
 		{"u", JSON_UINT, offsetof(struct part, u)},                                        \
+		{"z", JSON_SIZE, offsetof(struct part, z)},                                        \
 		{"d", JSON_NUMBER, offsetof(struct part, d)},                                      \
 		{"s", JSON_STRING, offsetof(struct part, s)},                                      \
 		{"y", JSON_BYTES, offsetof(struct part, y)},                                       \
@@ -79,6 +80,9 @@ static void write_part(struct json_writer *w, const struct part *p)
 	json_int(w, p->i);
 	json_key(w, "u");
 	json_int(w, (int64_t)(p->u & INT64_MAX));
+	assert(p->z <= INT64_MAX);
+	json_key(w, "z");
+	json_int(w, (int64_t)p->z);
 	json_key(w, "d");
 	json_double(w, p->d);
 	if (p->s.at) {

@@ -18,7 +18,7 @@ struct inner {
 struct req {
 	bool flag, flag_given;
 	int64_t number, must;
-	uint64_t count;
+	uint64_t count, size;
 	double cpus;
 	struct str cwd, stdin_bytes;
 	bool cwd_given, limits_given, any_given, argv_given;
@@ -44,6 +44,7 @@ static const struct json_field fields[] = {
 	{"flag",   JSON_BOOL,    offsetof(struct req, flag), false, offsetof(struct req, flag_given)},
 	{"number", JSON_INT,     offsetof(struct req, number)},
 	{"count",  JSON_UINT,    offsetof(struct req, count)},
+	{"size",   JSON_SIZE,    offsetof(struct req, size)},
 	{"cpus",   JSON_NUMBER,  offsetof(struct req, cpus)},
 	{"cwd",    JSON_STRING,  offsetof(struct req, cwd), false, offsetof(struct req, cwd_given)},
 	{"stdin",  JSON_BYTES,   offsetof(struct req, stdin_bytes)},
@@ -126,6 +127,9 @@ static void test_types(void)
 	check(q.number == 0 && q.cpus == 0);
 	check(parse(STR("{\"env\":{\"\":\"empty\",\"\\u0041\":\"esc\"}}"), &q) == 0);
 	check_str(q.env.items[1].key.at, "A");
+	check(parse(STR("{\"size\":9223372036854775807}"), &q) == 0 && q.size == INT64_MAX);
+	check(parse(STR("{\"size\":\"512M\"}"), &q) == 0 && q.size == 512 << 20);
+	check(parse(STR("{\"size\":\"0\"}"), &q) == 0 && q.size == 0);
 	tap_ok("empty containers and the ends of the ranges");
 }
 
@@ -161,6 +165,16 @@ static const struct bad bad_values[] = {
 	BAD("{\"count\":99999999999999999999}", "count is out of range"),
 	BAD("{\"count\":0.5}", "count must be an integer"),
 	BAD("{\"count\":\"\"}", "count must be an integer"),
+	BAD("{\"size\":\"5X\"}", "size must be a size: an integer, or a string such as \"512M\""),
+	BAD("{\"size\":\"\"}", "size must be a size"),
+	BAD("{\"size\":\"5M\\u0000\"}", "size must be a size"),
+	BAD("{\"size\":1.5}", "size must be a size"),
+	BAD("{\"size\":true}", "size must be a size"),
+	BAD("{\"size\":[]}", "size must be a size"),
+	BAD("{\"size\":{}}", "size must be a size"),
+	BAD("{\"size\":-1}", "size must not be negative"),
+	BAD("{\"size\":9223372036854775808}", "size is out of range"),
+	BAD("{\"size\":\"8388608T\"}", "size is out of range"),
 	BAD("{\"cpus\":\"1\"}", "cpus must be a number"),
 	BAD("{\"cpus\":false}", "cpus must be a number"),
 	BAD("{\"cpus\":1e400}", "cpus is out of range"),
