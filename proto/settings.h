@@ -44,18 +44,23 @@ int settings_copy(struct settings *ret, const struct settings *settings);
 struct settings_request {
 	struct str id; /* "" if none was given */
 	bool start;
+	/* Set by the caller. Not the bridge's own route: what only its clients send is unknown. */
+	bool is_strict;
 	struct settings settings;
 };
 
 /*
- * Reads over `ret->settings`, which holds the settings so far: what the body does not name stays.
- * On failure it is as it was. What is not yet there (network modes, mounts, ...) is ERR_UNSUPPORTED
- * with the field's name unless it asks for the default.
+ * An empty body is an empty object. Reads over `ret->settings`, which holds the settings so far:
+ * what the body does not name stays. On failure it is as it was. What is not yet there (network
+ * modes, mounts, ...) is ERR_UNSUPPORTED with the field's name unless it asks for the default.
  */
 int settings_read(struct arena *arena, struct str body, struct settings_request *ret,
 		  struct err *err);
 
-/* The fields of the settings, into an object that the caller has opened. */
+/*
+ * The fields of the settings, into an object that the caller has opened. Not `env`: secrets are put
+ * there, and whoever may look need not know them.
+ */
 void settings_write(const struct settings *settings, struct json_writer *w);
 
 /* Their stored form: JSON, and back. */

@@ -1,0 +1,435 @@
+#include "proto/settings.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "proto/frame.h"
+#include "proto/sandbox_id.h"
+
+#define MEMORY_MIN (4ULL * 1024 * 1024) /* below it not even the runtime's own part fits */
+#define CPUS_MIN   0.01
+#define CPUS_MAX   65536
+#define PIDS_MAX   4194304 /* PID_MAX_LIMIT: the kernel has no more */
+#define FILES_MAX  1048576
+
+/* A body as it is read; what it does not name keeps the value that was there before. */
+struct body {
+	struct str id, image;
+	bool id_given, image_given;
+	bool start, is_read_only;
+	struct {
+		uint64_t memory, swap, pids, files, file_size;
+		double cpus;
+		struct {
+			bool memory_threshold, cpu_time_ms, disk, inodes, output_bytes;
+		} given;
+		double memory_threshold;
+		uint64_t cpu_time_ms, disk, inodes, output_bytes;
+	} limits;
+	struct json_map env, labels;
+	bool env_given, labels_given;
+
+	/* What is not there yet. */
+	struct {
+		struct str mode;
+		struct json_strings allow, deny;
+		uint64_t max_requests, max_bytes;
+		bool requests_given, bytes_given, credentials_given;
+	} network;
+	struct str sleep_after, sleep_mode, max_awake, stop_after, delete_after;
+	bool sleep_after_given, sleep_mode_given, max_awake_given, stop_after_given;
+	bool delete_after_given, keep_alive, hold_open_sockets, mounts_given;
+
+	/* The bridge's. */
+	bool ports_given, timeout_given, create_timeout_given;
+};
+
+/* clang-format off */
+#define AT(member)      offsetof(struct body, member)
+#define LIMIT(member)   (AT(limits.member) - AT(limits))
+#define NETWORK(member) (AT(network.member) - AT(network))
+
+static const struct json_field limits_fields[] = {
+	{ "memory",           JSON_SIZE,   LIMIT(memory) },
+	{ "swap",             JSON_SIZE,   LIMIT(swap) },
+	{ "cpus",             JSON_NUMBER, LIMIT(cpus) },
+	{ "pids",             JSON_UINT,   LIMIT(pids) },
+	{ "files",            JSON_UINT,   LIMIT(files) },
+	{ "file_size",        JSON_SIZE,   LIMIT(file_size) },
+	{ "memory_threshold", JSON_NUMBER, LIMIT(memory_threshold), false, LIMIT(given.memory_threshold) },
+	{ "cpu_time_ms",      JSON_UINT,   LIMIT(cpu_time_ms),      false, LIMIT(given.cpu_time_ms) },
+	{ "disk",             JSON_SIZE,   LIMIT(disk),             false, LIMIT(given.disk) },
+	{ "inodes",           JSON_UINT,   LIMIT(inodes),           false, LIMIT(given.inodes) },
+	{ "output_bytes",     JSON_SIZE,   LIMIT(output_bytes),     false, LIMIT(given.output_bytes) },
+	{ NULL },
+};
+
+static const struct json_field network_fields[] = {
+	{ "mode",         JSON_STRING,  NETWORK(mode) },
+	{ "allow",        JSON_STRINGS, NETWORK(allow) },
+	{ "deny",         JSON_STRINGS, NETWORK(deny) },
+	{ "max_requests", JSON_UINT,    NETWORK(max_requests), false, NETWORK(requests_given) },
+	{ "max_bytes",    JSON_SIZE,    NETWORK(max_bytes),    false, NETWORK(bytes_given) },
+	{ "credentials",  JSON_IGNORED, 0,                     false, NETWORK(credentials_given) },
+	{ NULL },
+};
+
+static const struct json_field body_fields[] = {
+	{ "id",                JSON_STRING,  AT(id),    false, AT(id_given) },
+	{ "image",             JSON_STRING,  AT(image), false, AT(image_given) },
+	{ "start",             JSON_BOOL,    AT(start) },
+	{ "read_only",         JSON_BOOL,    AT(is_read_only) },
+	{ "env",               JSON_MAP,     AT(env),    false, AT(env_given) },
+	{ "labels",            JSON_MAP,     AT(labels), false, AT(labels_given) },
+	{ "limits",            JSON_OBJECT,  AT(limits),  .fields = limits_fields },
+	{ "network",           JSON_OBJECT,  AT(network), .fields = network_fields },
+	{ "sleep_after",       JSON_STRING,  AT(sleep_after),  false, AT(sleep_after_given) },
+	{ "sleep_mode",        JSON_STRING,  AT(sleep_mode),   false, AT(sleep_mode_given) },
+	{ "max_awake",         JSON_STRING,  AT(max_awake),    false, AT(max_awake_given) },
+	{ "stop_after",        JSON_STRING,  AT(stop_after),   false, AT(stop_after_given) },
+	{ "delete_after",      JSON_STRING,  AT(delete_after), false, AT(delete_after_given) },
+	{ "keep_alive",        JSON_BOOL,    AT(keep_alive) },
+	{ "hold_open_sockets", JSON_BOOL,    AT(hold_open_sockets) },
+	{ "mounts",            JSON_IGNORED, 0, false, AT(mounts_given) },
+	{ "exposedPorts",      JSON_IGNORED, 0, false, AT(ports_given) },
+	{ "timeoutMs",         JSON_IGNORED, 0, false, AT(timeout_given) },
+	{ "createTimeoutMs",   JSON_IGNORED, 0, false, AT(create_timeout_given) },
+	{ NULL },
+};
+/* clang-format on */
+
+void settings_init(struct settings *settings)
+{
+	*settings = (struct settings){.image = "host"};
+}
+
+void settings_close(struct settings *settings)
+{
+	free((char *)settings->env.at);
+	free((char *)settings->labels.at);
+	settings_init(settings);
+}
+
+static int refuse(struct err *err, const char *sentence)
+{
+	return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s", sentence);
+}
+
+static int check_unsupported(const struct body *b, struct err *err)
+{
+	bool is_networked = b->network.mode.len && !str_eq(b->network.mode, STR("none"));
+	const struct {
+		bool is_asked_for;
+		const char *field;
+	} fields[] = {
+		{b->sleep_after_given, "sleep_after"},
+		{b->sleep_mode_given, "sleep_mode"},
+		{b->max_awake_given, "max_awake"},
+		{b->stop_after_given, "stop_after"},
+		{b->delete_after_given, "delete_after"},
+		{b->keep_alive, "keep_alive"},
+		{b->hold_open_sockets, "hold_open_sockets"},
+		{is_networked, "network.mode"},
+		{b->network.allow.len, "network.allow"},
+		{b->network.deny.len, "network.deny"},
+		{b->network.requests_given, "network.max_requests"},
+		{b->network.bytes_given, "network.max_bytes"},
+		{b->network.credentials_given, "network.credentials"},
+		{b->limits.given.memory_threshold, "limits.memory_threshold"},
+		{b->limits.given.cpu_time_ms, "limits.cpu_time_ms"},
+		{b->limits.given.disk, "limits.disk"},
+		{b->limits.given.inodes, "limits.inodes"},
+		{b->limits.given.output_bytes, "limits.output_bytes"},
+	};
+
+	/* A word that will never mean anything is another mistake than one that does not yet. */
+	if (is_networked && !str_eq(b->network.mode, STR("allow")) &&
+	    !str_eq(b->network.mode, STR("full")))
+		return refuse(err, "network.mode must be \"none\", \"allow\" or \"full\"");
+	for (size_t i = 0; i < array_len(fields); i++) {
+		if (fields[i].is_asked_for)
+			return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
+				       "%s is not supported yet: leave it out", fields[i].field);
+	}
+	return 0;
+}
+
+/* On their own route the bridge's fields, and its mounts, are taken and dropped. */
+static int check_bridge(const struct body *b, struct err *err)
+{
+	if (b->ports_given)
+		return refuse(err, "unknown field \"exposedPorts\"");
+	if (b->timeout_given)
+		return refuse(err, "unknown field \"timeoutMs\"");
+	if (b->create_timeout_given)
+		return refuse(err, "unknown field \"createTimeoutMs\"");
+	if (b->mounts_given)
+		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
+			       "mounts is not supported yet: leave it out");
+	return 0;
+}
+
+static bool is_image_name(struct str name)
+{
+	if (!name.len || name.len >= sizeof(((struct settings *)NULL)->image))
+		return false;
+	for (size_t i = 0; i < name.len; i++) {
+		char c = name.at[i];
+		bool is_word =
+			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+		/* It names a directory: no dot in front. */
+		if (!is_word && (i == 0 || (c != '.' && c != '_' && c != '-')))
+			return false;
+	}
+	return true;
+}
+
+static int check_names(const struct body *b, struct err *err)
+{
+	struct sandbox_id id;
+
+	if (b->id_given && sandbox_id_parse(b->id, &id) < 0)
+		return refuse(err, "id must be 1 to 63 letters, digits and hyphens, with no hyphen "
+				   "at its ends");
+	if (b->image_given && !is_image_name(b->image))
+		return refuse(err, "image must be a name of 1 to 63 letters, digits, \".\", \"_\" "
+				   "and \"-\", beginning with a letter or a digit");
+	return 0;
+}
+
+/* 0 is the default, everywhere. */
+static int take_limits(const struct body *b, struct settings_limits *ret, struct err *err)
+{
+	if (b->limits.memory && b->limits.memory < MEMORY_MIN)
+		return refuse(err, "limits.memory must be at least 4M, or 0 for the default");
+	if (b->limits.cpus != 0 && !(b->limits.cpus >= CPUS_MIN && b->limits.cpus <= CPUS_MAX))
+		return refuse(err, "limits.cpus must be from 0.01 to 65536, or 0 for the default");
+	if (b->limits.pids > PIDS_MAX)
+		return refuse(err, "limits.pids must be at most 4194304");
+	if (b->limits.files > FILES_MAX)
+		return refuse(err, "limits.files must be at most 1048576");
+	*ret = (struct settings_limits){
+		.memory_bytes = b->limits.memory,
+		.swap_bytes = b->limits.swap,
+		.cpu_milli = (uint32_t)(b->limits.cpus * 1000 + 0.5),
+		.pids = (uint32_t)b->limits.pids,
+		.files = (uint32_t)b->limits.files,
+		.file_size = b->limits.file_size,
+	};
+	return 0;
+}
+
+/* What a map of this field may be, in words and figures. */
+struct list_rule {
+	const char *field;
+	size_t max;
+};
+
+static int check_pairs(const struct json_map *map, const struct list_rule *rule, size_t *ret_size,
+		       struct err *err)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < map->len; i++) {
+		struct str key = map->items[i].key;
+
+		if (!key.len || memchr(key.at, '=', key.len))
+			return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+				       "a name in %s must not be empty or hold \"=\"", rule->field);
+		size += key.len + map->items[i].value.len + 2;
+	}
+	if (size > rule->max)
+		return err_set(err, -E2BIG, ERR_INVALID_REQUEST,
+			       "%s must not be larger than %zu bytes in all", rule->field,
+			       rule->max);
+	*ret_size = size;
+	return 0;
+}
+
+/* A heap copy as a frame list of "NAME=value". */
+static int make_list(const struct json_map *map, const struct list_rule *rule, struct str *ret,
+		     struct err *err)
+{
+	size_t size = 0;
+	char *bytes, *at;
+	int r = check_pairs(map, rule, &size, err);
+
+	if (r < 0)
+		return r;
+	*ret = (struct str){NULL, 0};
+	if (!size)
+		return 0;
+	at = bytes = malloc(size);
+	if (!bytes)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	for (size_t i = 0; i < map->len; i++) {
+		const struct json_pair *pair = &map->items[i];
+
+		at = mempcpy(at, pair->key.at, pair->key.len);
+		*at++ = '=';
+		/* JSON's strings are terminated. */
+		at = mempcpy(at, pair->value.at, pair->value.len + 1);
+	}
+	*ret = (struct str){bytes, size};
+	return 0;
+}
+
+static void replace(struct str *list, struct str with)
+{
+	free((char *)list->at);
+	*list = with;
+}
+
+/* Nothing of `settings` changes before nothing can fail any more. */
+static int take_body(const struct body *b, struct settings *settings, struct err *err)
+{
+	static const struct list_rule env_rule = {"env", SETTINGS_ENV_MAX};
+	static const struct list_rule labels_rule = {"labels", SETTINGS_LABELS_MAX};
+	struct settings_limits limits;
+	struct str env = {NULL, 0}, labels = {NULL, 0};
+	int r = take_limits(b, &limits, err);
+
+	if (r == 0 && b->env_given)
+		r = make_list(&b->env, &env_rule, &env, err);
+	if (r == 0 && b->labels_given)
+		r = make_list(&b->labels, &labels_rule, &labels, err);
+	if (r < 0) {
+		free((char *)env.at);
+		return r;
+	}
+	settings->limits = limits;
+	settings->is_read_only = b->is_read_only;
+	if (b->image_given)
+		memcpy(settings->image, b->image.at, b->image.len + 1);
+	if (b->env_given)
+		replace(&settings->env, env);
+	if (b->labels_given)
+		replace(&settings->labels, labels);
+	return 0;
+}
+
+static int read_body(struct arena *arena, struct str text, const struct settings *before,
+		     struct body *ret, struct err *err)
+{
+	int r;
+
+	*ret = (struct body){
+		.is_read_only = before->is_read_only,
+		.limits.memory = before->limits.memory_bytes,
+		.limits.swap = before->limits.swap_bytes,
+		.limits.cpus = before->limits.cpu_milli / 1000.0,
+		.limits.pids = before->limits.pids,
+		.limits.files = before->limits.files,
+		.limits.file_size = before->limits.file_size,
+	};
+	if (!text.len)
+		return 0;
+	r = json_parse(arena, text, body_fields, ret, err);
+	if (r == 0)
+		r = check_names(ret, err);
+	return r < 0 ? r : check_unsupported(ret, err);
+}
+
+int settings_read(struct arena *arena, struct str body, struct settings_request *ret,
+		  struct err *err)
+{
+	struct body b;
+	int r = read_body(arena, body, &ret->settings, &b, err);
+
+	if (r == 0 && ret->is_strict)
+		r = check_bridge(&b, err);
+	if (r == 0)
+		r = take_body(&b, &ret->settings, err);
+	if (r < 0)
+		return r;
+	ret->id = b.id_given ? b.id : STR("");
+	ret->start = b.start;
+	return 0;
+}
+
+static void write_list(struct json_writer *w, const char *key, struct str list)
+{
+	const char *item;
+
+	json_key(w, key);
+	json_object(w);
+	while ((item = frame_list_next(&list)) != NULL) {
+		struct str value = str_of(item), name = str_cut(&value, '=');
+
+		json_key_str(w, name);
+		json_str(w, value);
+	}
+	json_object_end(w);
+}
+
+static void write_limit(struct json_writer *w, const char *key, uint64_t value)
+{
+	json_key(w, key);
+	if (value)
+		json_int(w, (int64_t)value);
+	else
+		json_null(w);
+}
+
+static void write_limits(struct json_writer *w, const struct settings_limits *limits)
+{
+	json_key(w, "limits");
+	json_object(w);
+	write_limit(w, "memory", limits->memory_bytes);
+	write_limit(w, "swap", limits->swap_bytes);
+	json_key(w, "cpus");
+	if (limits->cpu_milli)
+		json_double(w, limits->cpu_milli / 1000.0);
+	else
+		json_null(w);
+	write_limit(w, "pids", limits->pids);
+	write_limit(w, "files", limits->files);
+	write_limit(w, "file_size", limits->file_size);
+	json_object_end(w);
+}
+
+void settings_write(const struct settings *settings, struct json_writer *w)
+{
+	json_key(w, "image");
+	json_text(w, settings->image);
+	json_key(w, "read_only");
+	json_bool(w, settings->is_read_only);
+	write_limits(w, &settings->limits);
+	json_key(w, "network");
+	json_object(w);
+	json_key(w, "mode");
+	json_text(w, "none");
+	json_object_end(w);
+	write_list(w, "labels", settings->labels);
+}
+
+int settings_store(const struct settings *settings, struct buf *out)
+{
+	cleanup(json_writer_close) struct json_writer w;
+
+	json_writer_init(&w, false);
+	json_object(&w);
+	settings_write(settings, &w);
+	write_list(&w, "env", settings->env);
+	json_object_end(&w);
+	return json_writer_end(&w, out);
+}
+
+int settings_restore(struct arena *arena, struct str text, struct settings *ret, struct err *err)
+{
+	struct settings settings;
+	struct body b;
+	int r;
+
+	settings_init(&settings);
+	r = read_body(arena, text, &settings, &b, err);
+	if (r == 0)
+		r = take_body(&b, &settings, err);
+	if (r < 0)
+		return err_wrap(err, r, "the stored settings cannot be read");
+	*ret = settings;
+	return 0;
+}

@@ -1,0 +1,255 @@
+#include "proto/settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "proto/frame.h"
+#include "tests/unit/tap.h"
+
+static struct arena arena;
+static struct err err;
+
+static int read_text(struct settings_request *q, const char *text)
+{
+	arena_close(&arena);
+	err = (struct err){0};
+	return settings_read(&arena, str_of(text), q, &err);
+}
+
+static bool has_list(struct str list, const char *wanted, size_t len)
+{
+	return str_eq(list, (struct str){wanted, len});
+}
+
+#define LIST(literal) literal, sizeof(literal) - 1
+
+static void test_defaults(void)
+{
+	struct settings_request q = {0};
+
+	settings_init(&q.settings);
+	check(read_text(&q, "") == 0 && read_text(&q, "{}") == 0);
+	check_str(q.settings.image, "host");
+	check(!q.id.len && !q.start && !q.settings.is_read_only && !q.settings.env.len);
+	check(!q.settings.limits.memory_bytes && !q.settings.limits.cpu_milli);
+	check(read_text(
+		      &q,
+		      "{\"id\":null,\"image\":null,\"env\":null,\"sleep_after\":null,"
+		      "\"sleep_mode\":null,\"keep_alive\":false,\"max_awake\":null,"
+		      "\"stop_after\":null,\"delete_after\":null,\"hold_open_sockets\":false,"
+		      "\"network\":{\"mode\":\"none\",\"allow\":[],\"deny\":[],\"max_bytes\":null},"
+		      "\"limits\":{\"disk\":null,\"memory\":null},\"labels\":{}}") == 0);
+	tap_ok("nothing, and what asks for the default, changes nothing");
+	settings_close(&q.settings);
+}
+
+static void test_all(void)
+{
+	struct settings_request q = {0};
+
+	settings_init(&q.settings);
+	check(read_text(&q, "{\"id\":\"Job-1\",\"image\":\"python3.11_x-y\",\"start\":true,"
+			    "\"read_only\":true,\"env\":{\"B\":\"1=2\",\"A\":\"\"},"
+			    "\"labels\":{\"team\":\"a\"},\"limits\":{\"memory\":\"512M\","
+			    "\"swap\":1024,\"cpus\":1.5,\"pids\":64,\"files\":1000,"
+			    "\"file_size\":\"1G\"}}") == 0);
+	check_str(err.sentence, "");
+	check(str_eq(q.id, STR("Job-1")) && q.start && q.settings.is_read_only);
+	check_str(q.settings.image, "python3.11_x-y");
+	check(has_list(q.settings.env, LIST("B=1=2\0A=\0")));
+	check(has_list(q.settings.labels, LIST("team=a\0")));
+	check(q.settings.limits.memory_bytes == 512 << 20 && q.settings.limits.swap_bytes == 1024);
+	check(q.settings.limits.cpu_milli == 1500 && q.settings.limits.pids == 64);
+	check(q.settings.limits.files == 1000 && q.settings.limits.file_size == 1 << 30);
+	tap_ok("every field lands");
+
+	check(read_text(&q, "{\"limits\":{\"cpus\":0.01}}") == 0);
+	check(!q.id.len && !q.start);
+	check(q.settings.limits.cpu_milli == 10 && q.settings.limits.pids == 64);
+	check(q.settings.is_read_only && q.settings.env.len && q.settings.labels.len);
+	check(read_text(&q, "{\"limits\":{\"memory\":0},\"env\":{},\"read_only\":false}") == 0);
+	check(!q.settings.limits.memory_bytes && !q.settings.env.len && !q.settings.is_read_only);
+	check(q.settings.limits.cpu_milli == 10 && q.settings.labels.len);
+	tap_ok("what is not named stays; 0 is the default again");
+	settings_close(&q.settings);
+}
+
+struct bad {
+	const char *text;
+	const char *sentence;
+	enum err_code code;
+};
+
+/* clang-format off */
+static const struct bad bad[] = {
+	{"{\"sleep_after\":\"5m\"}", "sleep_after is not supported yet", ERR_UNSUPPORTED},
+	{"{\"sleep_after\":5}", "sleep_after must be a string", ERR_INVALID_REQUEST},
+	{"{\"sleep_mode\":\"stop\"}", "sleep_mode is not", ERR_UNSUPPORTED},
+	{"{\"max_awake\":\"1h\"}", "max_awake is not", ERR_UNSUPPORTED},
+	{"{\"stop_after\":\"1h\"}", "stop_after is not", ERR_UNSUPPORTED},
+	{"{\"delete_after\":\"1h\"}", "delete_after is not", ERR_UNSUPPORTED},
+	{"{\"keep_alive\":true}", "keep_alive is not", ERR_UNSUPPORTED},
+	{"{\"hold_open_sockets\":true}", "hold_open_sockets is not", ERR_UNSUPPORTED},
+	{"{\"network\":{\"mode\":\"full\"}}", "network.mode is not", ERR_UNSUPPORTED},
+	{"{\"network\":{\"mode\":\"allow\"}}", "network.mode is not", ERR_UNSUPPORTED},
+	{"{\"network\":{\"mode\":\"ful\"}}", "network.mode must be", ERR_INVALID_REQUEST},
+	{"{\"network\":{\"allow\":[\"x\"]}}", "network.allow is not", ERR_UNSUPPORTED},
+	{"{\"network\":{\"deny\":[\"x\"]}}", "network.deny is not", ERR_UNSUPPORTED},
+	{"{\"network\":{\"max_requests\":1}}", "network.max_requests is not", ERR_UNSUPPORTED},
+	{"{\"network\":{\"max_bytes\":\"1M\"}}", "network.max_bytes is not", ERR_UNSUPPORTED},
+	{"{\"network\":{\"credentials\":{}}}", "network.credentials is not", ERR_UNSUPPORTED},
+	{"{\"network\":\"none\"}", "network must be an object", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"memory_threshold\":0.8}}", "limits.memory_threshold is not", ERR_UNSUPPORTED},
+	{"{\"limits\":{\"cpu_time_ms\":1}}", "limits.cpu_time_ms is not", ERR_UNSUPPORTED},
+	{"{\"limits\":{\"disk\":\"1G\"}}", "limits.disk is not", ERR_UNSUPPORTED},
+	{"{\"limits\":{\"inodes\":1}}", "limits.inodes is not", ERR_UNSUPPORTED},
+	{"{\"limits\":{\"output_bytes\":1}}", "limits.output_bytes is not", ERR_UNSUPPORTED},
+	{"{\"limits\":{\"memory\":\"1\"}}", "limits.memory must be at least 4M", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"memory\":\"lots\"}}", "limits.memory must be a size", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"cpus\":-1}}", "limits.cpus must be", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"cpus\":1e-3}}", "limits.cpus must be", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"cpus\":1e300}}", "limits.cpus must be", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"pids\":4194305}}", "limits.pids must be", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"files\":4294967297}}", "limits.files must be", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"cores\":1}}", "unknown field \"limits.cores\"", ERR_INVALID_REQUEST},
+	{"{\"id\":\"\"}", "id must be", ERR_INVALID_REQUEST},
+	{"{\"id\":\"-a\"}", "id must be", ERR_INVALID_REQUEST},
+	{"{\"id\":\"a/b\"}", "id must be", ERR_INVALID_REQUEST},
+	{"{\"image\":\"\"}", "image must be", ERR_INVALID_REQUEST},
+	{"{\"image\":\"..\"}", "image must be", ERR_INVALID_REQUEST},
+	{"{\"image\":\"a/b\"}", "image must be", ERR_INVALID_REQUEST},
+	{"{\"image\":\"0123456789012345678901234567890123456789012345678901234567890123\"}",
+	 "image must be", ERR_INVALID_REQUEST},
+	{"{\"env\":{\"\":\"x\"}}", "a name in env must not", ERR_INVALID_REQUEST},
+	{"{\"env\":{\"A=B\":\"x\"}}", "a name in env must not", ERR_INVALID_REQUEST},
+	{"{\"env\":{\"A\":\"\\u0000\"}}", "env.A must not hold a NUL", ERR_INVALID_REQUEST},
+	{"{\"env\":{\"A\":\"\",\"A\":\"\"}}", "\"env.A\" is given twice", ERR_INVALID_REQUEST},
+	{"{\"labels\":{\"=\":\"\"}}", "a name in labels must not", ERR_INVALID_REQUEST},
+	{"{\"sleepAfter\":\"5m\"}", "unknown field \"sleepAfter\"", ERR_INVALID_REQUEST},
+	{"[]", "must be a JSON object", ERR_INVALID_REQUEST},
+};
+/* clang-format on */
+
+static void test_refused(void)
+{
+	struct settings_request q = {0};
+	struct settings before;
+
+	settings_init(&q.settings);
+	check(read_text(&q, "{\"env\":{\"K\":\"v\"},\"labels\":{\"l\":\"w\"},"
+			    "\"limits\":{\"pids\":7}}") == 0);
+	before = q.settings;
+	for (size_t i = 0; i < array_len(bad); i++) {
+		check(read_text(&q, bad[i].text) < 0 && err.code == bad[i].code);
+		if (!strstr(err.sentence, bad[i].sentence) || err.code != bad[i].code)
+			printf("# %s: %s\n", bad[i].text, err.sentence);
+		check(strstr(err.sentence, bad[i].sentence));
+		check(memcmp(&before, &q.settings, sizeof(before)) == 0);
+	}
+	tap_ok("wrong, unknown and unsupported fields are named, and change nothing");
+	settings_close(&q.settings);
+}
+
+static void test_bridge(void)
+{
+	static const char body[] = "{\"exposedPorts\":[1,{}],\"timeoutMs\":5,"
+				   "\"createTimeoutMs\":\"x\",\"mounts\":[{\"a\":1}]}";
+	struct settings_request q = {0};
+
+	settings_init(&q.settings);
+	check(read_text(&q, body) == 0);
+	q.is_strict = true;
+	check(read_text(&q, body) == -EINVAL);
+	check_str(err.sentence, "unknown field \"exposedPorts\"");
+	check(read_text(&q, "{\"timeoutMs\":1}") == -EINVAL);
+	check(read_text(&q, "{\"createTimeoutMs\":1}") == -EINVAL);
+	check(read_text(&q, "{\"mounts\":[]}") < 0 && err.code == ERR_UNSUPPORTED);
+	check(read_text(&q, "{\"mounts\":null,\"timeoutMs\":null}") == 0);
+	tap_ok("what the bridge's clients send is dropped on its route only");
+	settings_close(&q.settings);
+}
+
+static void test_size(void)
+{
+	struct settings_request q = {0};
+	size_t len = SETTINGS_ENV_MAX;
+	cleanup_free char *text = malloc(len + 64);
+	size_t head = (size_t)snprintf(text, 64, "{\"env\":{\"A\":\"");
+
+	settings_init(&q.settings);
+	memset(text + head, 'x', len);
+	snprintf(text + head + len - 3, 64, "\"}}");
+	check(read_text(&q, text) == 0 && q.settings.env.len == SETTINGS_ENV_MAX);
+	snprintf(text + head + len - 3, 64, "x\"}}");
+	check(read_text(&q, text) == -E2BIG && err.code == ERR_INVALID_REQUEST);
+	check(strncmp(err.sentence, "env must not be larger", 22) == 0);
+	check(q.settings.env.len == SETTINGS_ENV_MAX);
+	tap_ok("the environment has a limit");
+	settings_close(&q.settings);
+}
+
+static void test_store(void)
+{
+	struct settings_request q = {0};
+	struct settings back;
+	struct buf text;
+
+	settings_init(&q.settings);
+	buf_init(&text, 4096);
+	check(read_text(&q, "{\"image\":\"x\",\"read_only\":true,\"env\":{\"A\":\"\\u00e4=\\n\","
+			    "\"B\":\"\"},\"labels\":{\"t\":\"1\"},\"limits\":{\"cpus\":0.123,"
+			    "\"memory\":\"9T\",\"pids\":3}}") == 0);
+	check(settings_store(&q.settings, &text) == 0);
+	arena_close(&arena);
+	check(settings_restore(&arena, (struct str){buf_at(&text), buf_len(&text)}, &back, &err) ==
+	      0);
+	check_str(back.image, "x");
+	check(back.is_read_only &&
+	      memcmp(&back.limits, &q.settings.limits, sizeof(back.limits)) == 0);
+	check(str_eq(back.env, q.settings.env) && str_eq(back.labels, q.settings.labels));
+	settings_close(&back);
+	check(settings_restore(&arena, STR("{\"pids\":1}"), &back, &err) == -EINVAL);
+	check_str(err.sentence, "the stored settings cannot be read: unknown field \"pids\"");
+	buf_close(&text);
+	settings_close(&q.settings);
+	tap_ok("the stored form comes back");
+}
+
+static void test_write(void)
+{
+	struct settings_request q = {0};
+	struct json_writer w;
+	struct buf text;
+
+	settings_init(&q.settings);
+	buf_init(&text, 4096);
+	check(read_text(&q, "{\"env\":{\"SECRET\":\"x\"},\"limits\":{\"cpus\":1.5}}") == 0);
+	json_writer_init(&w, false);
+	json_object(&w);
+	settings_write(&q.settings, &w);
+	json_object_end(&w);
+	check(json_writer_end(&w, &text) == 0 && buf_append(&text, "", 1) == 0);
+	json_writer_close(&w);
+	check_str(buf_at(&text),
+		  "{\"image\":\"host\",\"read_only\":false,\"limits\":{\"memory\":null,"
+		  "\"swap\":null,\"cpus\":1.5,\"pids\":null,\"files\":null,\"file_size\":null},"
+		  "\"network\":{\"mode\":\"none\"},\"labels\":{}}");
+	buf_close(&text);
+	settings_close(&q.settings);
+	tap_ok("as they are shown, without the environment");
+}
+
+int main(void)
+{
+	arena_init(&arena, 4 << 20);
+	test_defaults();
+	test_all();
+	test_refused();
+	test_bridge();
+	test_size();
+	test_store();
+	test_write();
+	arena_close(&arena);
+	return tap_done();
+}
