@@ -191,7 +191,7 @@ static int apply(struct exchange *x, struct registry *registry, const struct san
 void handle_sandbox_create(struct exchange *x)
 {
 	struct berthd *b = server_arg(exchange_server(x));
-	struct settings_request request = {.start = false};
+	struct settings_request request = {.is_strict = false};
 	struct str body = exchange_buffered(x);
 	struct sandbox_id id;
 	struct sandbox *sb;
@@ -224,7 +224,7 @@ void handle_sandbox_create(struct exchange *x)
 void handle_sandbox_put(struct exchange *x)
 {
 	struct berthd *b = server_arg(exchange_server(x));
-	struct settings_request request = {.start = false};
+	struct settings_request request = {.is_strict = true};
 	struct sandbox_id id;
 	struct sandbox *sb;
 	struct err err;

@@ -112,6 +112,34 @@ void settings_close(struct settings *settings)
 	settings_init(settings);
 }
 
+static int copy_list(struct str *ret, struct str list)
+{
+	char *bytes = NULL;
+
+	if (list.len) {
+		bytes = malloc(list.len);
+		if (!bytes)
+			return -ENOMEM;
+		memcpy(bytes, list.at, list.len);
+	}
+	*ret = (struct str){bytes, list.len};
+	return 0;
+}
+
+int settings_copy(struct settings *ret, const struct settings *settings)
+{
+	struct settings copy = *settings;
+
+	copy.env = copy.labels = (struct str){NULL, 0};
+	if (copy_list(&copy.env, settings->env) < 0 ||
+	    copy_list(&copy.labels, settings->labels) < 0) {
+		settings_close(&copy);
+		return -ENOMEM;
+	}
+	*ret = copy;
+	return 0;
+}
+
 static int refuse(struct err *err, const char *sentence)
 {
 	return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s", sentence);
