@@ -4,10 +4,10 @@
  *
  *	berthd                              init
  *	HELLO            ──────────>
- *	                 <──────────        WELCOME, then one LIVE or EXITED per exec it knows
+ *	                 <──────────        WELCOME, then one LIVE, EXITED or LOST per exec it knows
  *	EXEC (+ fds)     ──────────>
  *	                 <──────────        STARTED (+ fds) or REFUSED, same tag
- *	                 <──────────        EXITED, until FORGET
+ *	                 <──────────        EXITED or LOST, until FORGET
  *	FORGET           ──────────>
  *	SIGNAL, END      ──────────>
  *	                 <──────────        ENDED, same tag
@@ -45,7 +45,7 @@ enum agent_type {
 	AGENT_EXITED,
 	AGENT_ENDED,
 	AGENT_PONG,
-	AGENT_LOST, /* an exec whose status cannot be known any more (agent_exec_ref) */
+	AGENT_LOST, /* an exec_ref: it may have ended, and its status cannot be known any more */
 };
 
 struct agent_hello {
@@ -54,7 +54,7 @@ struct agent_hello {
 
 struct agent_welcome {
 	uint32_t version; /* the one to be spoken */
-	uint32_t known;   /* LIVE and EXITED frames that follow at once */
+	uint32_t known;   /* LIVE, EXITED and LOST frames that follow at once */
 };
 
 enum agent_exec_flags {

@@ -16,7 +16,7 @@ OURS = [
     ("daemon/*", ["base/*", "proto/*", "daemon/*"]),
     ("cmd/berthd*", ["base/*", "proto/*", "daemon/*", "cmd/berthd/*", "cmd/*.h"]),
     ("cmd/*keeper*", ["base/*", "proto/frame*", "container/*", "cmd/*keeper/*", "cmd/*.h"]),
-    ("cmd/*init*", ["base/*", "proto/frame*", "cmd/*init/*", "cmd/*.h"]),
+    ("cmd/*init*", ["base/*", "proto/frame*", "proto/agent*", "cmd/*init/*", "cmd/*.h"]),
     ("cmd/*", ["base/*", "proto/*", "cmd/berth/*", "cmd/*.h"]),
     ("tests/*", ["*"]),
 ]
@@ -112,7 +112,7 @@ RULES = [
         ("daemon includes container", one("daemon/a.h", '#  include "container/cgroup.h"')),
         ("container includes HTTP", one("container/a.c", '#include "proto/http.h"')),
         ("berth includes daemon", one("cmd/berth/main.c", '#include "daemon/server.h"')),
-        ("berth-init includes JSON", one("cmd/berth-init.c", '#include "proto/json.h"')),
+        ("berth-init includes JSON", one("cmd/berth-init/main.c", '#include "proto/json.h"')),
         ("a folder that is not in the table", one("utils/a.c", '#include "base/str.h"')),
         ("a source file is included", one("tests/unit/a.c", '#include "base/arena.c"')),
         ("an include not from the root", one("daemon/a.c", '#include "server.h"')),

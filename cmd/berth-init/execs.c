@@ -1,0 +1,195 @@
+#include "cmd/berth-init/execs.h"
+
+void exec_close_fds(struct exec *exec)
+{
+	while (exec->fd_count)
+		close(exec->fds[--exec->fd_count]);
+}
+
+static void close_fd(int *fd)
+{
+	close_fdp(fd);
+	*fd = -1;
+}
+
+void execs_init(struct execs *execs)
+{
+	for (unsigned i = 0; i < EXECS_BUCKETS; i++) {
+		list_init(&execs->by_number[i]);
+		list_init(&execs->by_pid[i]);
+	}
+	list_init(&execs->due);
+	list_init(&execs->free);
+}
+
+struct exec *execs_add(struct execs *execs, uint64_t number)
+{
+	struct exec *exec;
+
+	if (!list_is_empty(&execs->free)) {
+		exec = list_entry(execs->free.next, struct exec, number_link);
+		list_remove(&exec->number_link);
+	} else if (execs->touched < AGENT_EXECS_MAX) {
+		exec = &execs->all[execs->touched++];
+	} else {
+		return NULL;
+	}
+	*exec = (struct exec){.number = number, .pidfd = -1, .supervisor_fd = -1};
+	list_init(&exec->number_link);
+	list_init(&exec->pid_link);
+	list_init(&exec->due_link);
+	list_append(&execs->by_number[number % EXECS_BUCKETS], &exec->number_link);
+	execs->count++;
+	return exec;
+}
+
+void execs_remove(struct execs *execs, struct exec *exec)
+{
+	exec_close_fds(exec);
+	close_fd(&exec->pidfd);
+	close_fd(&exec->supervisor_fd);
+	execs->ends_pending -= exec->is_end_pending;
+	exec->is_end_pending = false;
+	list_remove(&exec->pid_link);
+	list_remove(&exec->due_link);
+	list_move(&execs->free, &exec->number_link);
+	execs->count--;
+}
+
+struct exec *execs_find(struct execs *execs, uint64_t number)
+{
+	struct list *bucket = &execs->by_number[number % EXECS_BUCKETS];
+
+	list_for_each (node, bucket) {
+		struct exec *exec = list_entry(node, struct exec, number_link);
+
+		if (exec->number == number)
+			return exec;
+	}
+	return NULL;
+}
+
+static struct list *pid_bucket(struct execs *execs, pid_t pid)
+{
+	return &execs->by_pid[(unsigned)pid % EXECS_BUCKETS];
+}
+
+struct exec *execs_find_pid(struct execs *execs, pid_t our_pid)
+{
+	struct list *bucket = pid_bucket(execs, our_pid);
+
+	list_for_each (node, bucket) {
+		struct exec *exec = list_entry(node, struct exec, pid_link);
+
+		if (exec->our_pid == our_pid)
+			return exec;
+	}
+	return NULL;
+}
+
+void execs_set_pid(struct execs *execs, struct exec *exec, pid_t our_pid)
+{
+	list_remove(&exec->pid_link);
+	exec->our_pid = our_pid;
+	if (our_pid > 0)
+		list_append(pid_bucket(execs, our_pid), &exec->pid_link);
+}
+
+void execs_tell(struct execs *execs, struct exec *exec, enum exec_due what)
+{
+	exec->due |= what;
+	list_move(&execs->due, &exec->due_link);
+}
+
+unsigned execs_tell_all(struct execs *execs)
+{
+	static const enum exec_due dues[] = {
+		[EXEC_LIVE] = DUE_LIVE,
+		[EXEC_EXITED] = DUE_EXITED,
+		[EXEC_LOST] = DUE_LOST,
+	};
+	unsigned told = 0;
+
+	for (unsigned i = 0; i < EXECS_BUCKETS; i++) {
+		list_for_each_safe (node, &execs->by_number[i]) {
+			struct exec *exec = list_entry(node, struct exec, number_link);
+			bool is_refused = exec->due & DUE_REFUSED;
+
+			/* Nobody waits for the answers to what an earlier peer asked. */
+			exec->due = 0;
+			exec->is_start_awaited = exec->is_end_awaited = false;
+			list_remove(&exec->due_link);
+			if (is_refused) {
+				execs_remove(execs, exec);
+			} else if (exec->state != EXEC_STARTING && !exec->is_forgotten) {
+				execs_tell(execs, exec, dues[exec->state]);
+				told++;
+			}
+		}
+	}
+	return told;
+}
+
+void exec_started(struct execs *execs, struct exec *exec, pid_t pid, int pidfd)
+{
+	exec->state = EXEC_LIVE;
+	exec->pid = pid;
+	exec->pidfd = pidfd;
+	if (!exec->is_forgotten)
+		execs_tell(execs, exec, exec->is_start_awaited ? DUE_STARTED : DUE_LIVE);
+}
+
+void exec_refused(struct execs *execs, struct exec *exec, uint32_t stage, uint32_t error)
+{
+	exec_close_fds(exec);
+	close_fd(&exec->supervisor_fd);
+	execs_set_pid(execs, exec, 0);
+	exec->refused = (struct agent_refused){exec->number, stage, error};
+	if (exec->is_start_awaited)
+		execs_tell(execs, exec, DUE_REFUSED);
+	else
+		execs_remove(execs, exec);
+}
+
+static uint64_t to_us(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
+}
+
+void exec_exited(struct execs *execs, struct exec *exec, int status, const struct rusage *usage)
+{
+	exec->state = EXEC_EXITED;
+	exec->exited = (struct agent_exited){
+		.exec = exec->number,
+		.status = (uint32_t)status & 0xffff,
+		.user_us = to_us(usage->ru_utime),
+		.system_us = to_us(usage->ru_stime),
+		.max_rss_bytes = (uint64_t)usage->ru_maxrss * 1024,
+	};
+	close_fd(&exec->pidfd);
+	if (exec->is_forgotten)
+		execs_remove(execs, exec);
+	else
+		execs_tell(execs, exec, DUE_EXITED);
+}
+
+void exec_lost(struct execs *execs, struct exec *exec)
+{
+	exec->state = EXEC_LOST;
+	close_fd(&exec->pidfd);
+	if (exec->is_forgotten)
+		execs_remove(execs, exec);
+	else
+		execs_tell(execs, exec, DUE_LOST);
+}
+
+void exec_ended(struct execs *execs, struct exec *exec, bool is_proven)
+{
+	if (!exec->is_end_pending)
+		return;
+	exec->is_end_pending = false;
+	exec->is_end_proven = is_proven;
+	execs->ends_pending--;
+	if (exec->is_end_awaited)
+		execs_tell(execs, exec, DUE_ENDED);
+}

@@ -1,0 +1,62 @@
+/*
+ * PID 1 of a sandbox: one loop that starts execs for berthd, reaps everything, and tells how each
+ * ended until that is acknowledged. It waits for nothing but its next event.
+ *
+ *	loop.c       epoll, signals, children, supervisors
+ *	requests.c   what berthd asks
+ *	notices.c    what berthd is told
+ */
+#ifndef BERTH_INIT_INIT_H
+#define BERTH_INIT_INIT_H
+
+#include "cmd/berth-init/args.h"
+#include "cmd/berth-init/channel.h"
+#include "cmd/berth-init/execs.h"
+#include "cmd/berth-init/launch.h"
+
+/* An answer that needs no exec. While it waits to be sent no request is read, so one is enough. */
+struct answer {
+	uint16_t type; /* 0: none */
+	uint32_t tag;
+	const struct frame_field *fields;
+	union {
+		struct agent_welcome welcome;
+		struct agent_refused refused;
+		struct agent_ended ended;
+		struct agent_ping pong;
+	} value;
+};
+
+enum output_state {
+	OUTPUT_OPEN,
+	OUTPUT_FULL,  /* until the socket is writable */
+	OUTPUT_LATER, /* until the loop's next tick */
+};
+
+struct init {
+	int epoll_fd, signal_fd;
+	bool is_stopping, has_children;
+	uint64_t next_tick_ms;
+	enum output_state output;
+	uint32_t watched; /* epoll's events for the connection */
+	struct answer answer;
+	struct channel channel;
+	struct args args;
+	struct launch launch;
+	struct execs execs;
+	struct launcher launcher;
+};
+
+/* The parts that main() has filled: channel, launcher, execs. Returns when all children have ended
+ * after a SIGTERM from outside, or with a negative errno. */
+int loop_run(struct init *init);
+void loop_drop_connection(struct init *init);
+int loop_watch_supervisor(struct init *init, struct exec *exec);
+
+/* Does what the message asks and takes its fds. Negative: no peer of ours would have sent it. */
+int request_handle(struct init *init, struct message *message);
+
+/* Sends what can be sent. */
+void notices_flush(struct init *init);
+
+#endif

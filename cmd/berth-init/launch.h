@@ -1,0 +1,44 @@
+/*
+ * Starts one program: vfork, all that lies between a clone and execve, and the way in which it
+ * failed. Everything is checked and taken on by the child, which shares init's memory meanwhile.
+ */
+#ifndef BERTH_INIT_LAUNCH_H
+#define BERTH_INIT_LAUNCH_H
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "cmd/berth-init/args.h"
+#include "cmd/berth-init/number.h"
+#include "cmd/berth-init/user.h"
+#include "cmd/berth-init/watchdog.h"
+#include "proto/agent.h"
+
+#define LAUNCH_STACK_SIZE (64 * 1024)
+
+/* What all launches of a process share; one at a time. Large, and mostly never touched. */
+struct launcher {
+	int proc_fd;                     /* the sandbox's /proc, as it was when init started */
+	char oom_score_adj[NUMBER_SIZE]; /* for execs: above init's own */
+	struct rlimit old_files;         /* what init itself was given */
+	struct watchdog watchdog;
+	struct user user;
+	char passwd[USER_FILE_MAX], group[USER_FILE_MAX];
+	_Alignas(16) char stack[LAUNCH_STACK_SIZE];
+};
+
+struct launch {
+	struct launcher *launcher;
+	const struct args *args;
+	char cwd[AGENT_CWD_MAX + 1];
+	struct str user;
+	int fds[3];    /* the child's ends; -1: init's own, which is /dev/null */
+	int cgroup_fd; /* or -1 */
+	/* Of the failure, when launch_run() says so. */
+	uint32_t stage, error;
+};
+
+/* The child's pid and its pidfd, or -1 and `stage` and `error`. */
+pid_t launch_run(struct launch *launch, int *ret_pidfd);
+
+#endif

@@ -1,0 +1,261 @@
+#include "cmd/berth-init/init.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cmd/berth-init/clock.h"
+#include "cmd/berth-init/supervisor.h"
+
+#define TICK_MS 50
+
+/* What epoll gives back: one of these, or a supervised exec. */
+enum source { SOURCE_LISTENER, SOURCE_CONNECTION, SOURCE_SIGNALS };
+
+static int watch(struct init *init, int fd, uint64_t source)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = source};
+
+	return epoll_ctl(init->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+int loop_watch_supervisor(struct init *init, struct exec *exec)
+{
+	return watch(init, exec->supervisor_fd, (uintptr_t)exec);
+}
+
+/* False when there is none now or ever, or when `exec` is gone. */
+static bool take_note(struct init *init, struct exec *exec)
+{
+	struct supervisor_note note;
+	bool stays = !exec->is_forgotten;
+	int pidfd, ret = supervisor_receive(exec->supervisor_fd, &note, &pidfd);
+
+	/* Its end shows here first, but only a reaped process has handed on its children. */
+	if (ret < 0)
+		epoll_ctl(init->epoll_fd, EPOLL_CTL_DEL, exec->supervisor_fd, NULL);
+	if (ret <= 0)
+		return false;
+	switch (note.event) {
+	case SUPERVISOR_STARTED:
+		exec_started(&init->execs, exec, note.pid, pidfd);
+		return true;
+	case SUPERVISOR_REFUSED:
+		exec_refused(&init->execs, exec, note.stage, note.error);
+		return false;
+	case SUPERVISOR_EXITED:
+		exec_exited(&init->execs, exec, note.status, &note.usage);
+		return stays;
+	case SUPERVISOR_ENDED:
+		exec_ended(&init->execs, exec, note.is_proven);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Whoever kills a supervisor makes its children ours. If its command is among them we will see how
+ * it ends; if it was reaped already, nobody knows.
+ */
+static void on_supervisor_end(struct init *init, pid_t pid, int status)
+{
+	bool is_empty = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	struct exec *exec = execs_find_pid(&init->execs, pid);
+	siginfo_t info;
+
+	while (take_note(init, exec))
+		;
+	exec = execs_find_pid(&init->execs, pid); /* a note may have been its last */
+	if (!exec)
+		return;
+	close_fdp(&exec->supervisor_fd);
+	exec->supervisor_fd = -1;
+	exec->is_tree_empty = is_empty;
+	execs_set_pid(&init->execs, exec, 0);
+	exec_ended(&init->execs, exec, is_empty);
+	if (exec->state == EXEC_LIVE &&
+	    waitid((idtype_t)P_PIDFD, (id_t)exec->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
+		exec->is_supervised = false;
+		execs_set_pid(&init->execs, exec, exec->pid);
+	} else if (exec->state == EXEC_LIVE || exec->state == EXEC_STARTING) {
+		exec_lost(&init->execs, exec);
+	}
+}
+
+static void reap(struct init *init)
+{
+	struct rusage usage;
+	int status;
+	pid_t pid;
+
+	while ((pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0) {
+		struct exec *exec = execs_find_pid(&init->execs, pid);
+
+		if (!exec)
+			continue; /* an orphan of some exec */
+		if (exec->is_supervised) {
+			on_supervisor_end(init, pid, status);
+		} else {
+			execs_set_pid(&init->execs, exec, 0);
+			exec_exited(&init->execs, exec, status, &usage);
+		}
+	}
+	init->has_children = pid == 0;
+}
+
+/* Anyone inside may send us a signal that we block; only from outside its sender has no pid, and
+ * SI_USER cannot be claimed by others. */
+static bool is_stop(const struct signalfd_siginfo *info)
+{
+	return info->ssi_signo == SIGTERM && info->ssi_code == SI_USER && info->ssi_pid == 0;
+}
+
+static void on_signals(struct init *init)
+{
+	struct signalfd_siginfo info;
+
+	while (read(init->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (is_stop(&info)) {
+			init->is_stopping = true;
+			kill(-1, SIGTERM);
+		}
+	}
+	reap(init);
+}
+
+/* By hand, because a child that is just being made may hold it too for a moment. */
+void loop_drop_connection(struct init *init)
+{
+	if (init->channel.fd >= 0) {
+		epoll_ctl(init->epoll_fd, EPOLL_CTL_DEL, init->channel.fd, NULL);
+		close(init->channel.fd);
+	}
+	init->channel.fd = -1;
+	init->channel.version = 0;
+	init->answer.type = 0;
+	init->output = OUTPUT_OPEN;
+}
+
+static void on_listener(struct init *init)
+{
+	int fd = channel_accept(&init->channel);
+
+	if (fd < 0)
+		return;
+	loop_drop_connection(init);
+	init->channel.fd = fd;
+	init->watched = EPOLLIN;
+	if (watch(init, fd, SOURCE_CONNECTION) < 0)
+		loop_drop_connection(init);
+}
+
+static void on_connection(struct init *init, uint32_t events)
+{
+	struct message message;
+	int ret;
+
+	/* Who has gone away while it did not read will not read any more. */
+	if (init->output != OUTPUT_OPEN) {
+		if (events & (EPOLLHUP | EPOLLERR))
+			loop_drop_connection(init);
+		return;
+	}
+	ret = channel_receive(&init->channel, &message);
+	if (ret > 0)
+		ret = request_handle(init, &message);
+	if (ret < 0)
+		loop_drop_connection(init);
+}
+
+static void on_event(struct init *init, const struct epoll_event *event)
+{
+	switch (event->data.u64) {
+	case SOURCE_LISTENER:
+		on_listener(init);
+		return;
+	case SOURCE_CONNECTION:
+		on_connection(init, event->events);
+		return;
+	case SOURCE_SIGNALS:
+		on_signals(init);
+		return;
+	default:
+		take_note(init, (struct exec *)(uintptr_t)event->data.u64);
+	}
+}
+
+/* A supervisor that was stopped, or is stuck, has not answered. */
+static void check_deadlines(struct init *init)
+{
+	uint64_t now = clock_ms();
+
+	if (!init->execs.ends_pending || now < init->next_tick_ms)
+		return;
+	init->next_tick_ms = now + TICK_MS;
+	for (unsigned i = 0; i < init->execs.touched; i++) {
+		struct exec *exec = &init->execs.all[i];
+
+		if (exec->is_end_pending && now >= exec->end_deadline_ms)
+			exec_ended(&init->execs, exec, false);
+	}
+}
+
+/* A peer that does not read its answers is not asked for more requests. */
+static void watch_connection(struct init *init)
+{
+	static const uint32_t wanted[] = {
+		[OUTPUT_OPEN] = EPOLLIN,
+		[OUTPUT_FULL] = EPOLLOUT,
+		[OUTPUT_LATER] = 0,
+	};
+	struct epoll_event event = {wanted[init->output], {.u64 = SOURCE_CONNECTION}};
+
+	if (init->channel.fd < 0 || init->watched == event.events)
+		return;
+	init->watched = event.events;
+	if (epoll_ctl(init->epoll_fd, EPOLL_CTL_MOD, init->channel.fd, &event) < 0)
+		loop_drop_connection(init);
+}
+
+static int prepare(struct init *init)
+{
+	sigset_t signals;
+	int error;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	sigaddset(&signals, SIGTERM);
+	if (sigprocmask(SIG_SETMASK, &signals, NULL) < 0)
+		return -errno;
+	init->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	init->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (init->signal_fd < 0 || init->epoll_fd < 0)
+		return -errno;
+	error = watch(init, init->signal_fd, SOURCE_SIGNALS);
+	return error < 0 ? error : watch(init, init->channel.listen_fd, SOURCE_LISTENER);
+}
+
+int loop_run(struct init *init)
+{
+	int error = prepare(init);
+
+	/* One event a turn, so that none outlives the exec that it points to. */
+	while (error == 0 && (!init->is_stopping || init->has_children)) {
+		bool is_ticking = init->execs.ends_pending || init->output == OUTPUT_LATER;
+		struct epoll_event event;
+		int n = epoll_wait(init->epoll_fd, &event, 1, is_ticking ? TICK_MS : -1);
+
+		if (n < 0 && errno != EINTR)
+			error = -errno;
+		if (n > 0)
+			on_event(init, &event);
+		check_deadlines(init);
+		notices_flush(init);
+		watch_connection(init);
+	}
+	return error;
+}

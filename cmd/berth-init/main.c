@@ -1,0 +1,201 @@
+/*
+ * berth-init: the first process of each sandbox. The OCI runtime starts it with the sandbox's
+ * bound agent socket as descriptor 3. It has no configuration, reads no file of its own, writes
+ * none, and never will: see cmd/berth-init/init.h for what it does.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#include "base/cleanup.h"
+#include "cmd/berth-init/init.h"
+
+#define AGENT_FD      3
+#define OOM_SCORE_ADD 100
+#define OOM_SCORE_MAX 1000
+
+/* Without stdio: half of the program would be printf. */
+static int say(int fd, const char *text)
+{
+	size_t len = strlen(text);
+
+	while (len) {
+		ssize_t n = write(fd, text, len);
+
+		if (n <= 0)
+			return 1;
+		text += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int fail(const char *what, int error)
+{
+	say(2, "berth-init: ");
+	say(2, what);
+	if (error) {
+		say(2, ": ");
+		say(2, strerror(-error));
+	}
+	say(2, "\n");
+	return 2;
+}
+
+/* The runtime may leave signals ignored, which execs would inherit. */
+static int take_signals(void)
+{
+	struct sigaction by_default = {.sa_handler = SIG_DFL};
+
+	for (int i = 1; i < NSIG; i++) {
+		if (sigaction(i, &by_default, NULL) < 0 && errno != EINVAL)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Execs get what we were given; we need a descriptor or two for each of them. */
+static int take_limits(struct launcher *launcher, rlim_t processes)
+{
+	struct rlimit files, limit = {processes, processes};
+
+	if (getrlimit(RLIMIT_NOFILE, &launcher->old_files) < 0)
+		return -errno;
+	files = launcher->old_files;
+	files.rlim_cur = files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+		return -errno;
+	if (processes != RLIM_INFINITY && setrlimit(RLIMIT_NPROC, &limit) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Opened once, so that nobody inside can put something else there. */
+static int take_proc(struct launcher *launcher)
+{
+	struct statfs fs;
+
+	launcher->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (launcher->proc_fd < 0 || fstatfs(launcher->proc_fd, &fs) < 0)
+		return -errno;
+	return fs.f_type == PROC_SUPER_MAGIC ? 0 : -ENOENT;
+}
+
+/* Nothing of whoever started us stays open but the agent socket. */
+static int take_streams(void)
+{
+	cleanup_fd int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	cleanup_fd int out = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (in < 0 || out < 0 || fstat(in, &st) < 0)
+		return -errno;
+	if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3))
+		return -ENODEV;
+	if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+		return -errno;
+	return 0;
+}
+
+/* What execs start with: above us, so that they go first when memory is short. */
+static int take_oom_score(struct launcher *launcher)
+{
+	cleanup_fd int fd = openat(launcher->proc_fd, "self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+	char text[16] = "";
+	int score;
+
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
+		return -errno;
+	score = atoi(text) + OOM_SCORE_ADD;
+	number_put(launcher->oom_score_adj, score < OOM_SCORE_MAX ? score : OOM_SCORE_MAX);
+	return 0;
+}
+
+/* Of the process, before anything of the sandbox runs in it. */
+static int harden(struct init *init, rlim_t processes)
+{
+	int error = take_signals();
+
+	if (error == 0)
+		error = take_limits(&init->launcher, processes);
+	if (error < 0)
+		return error;
+	umask(022);
+	/* Nobody inside may trace us or read our memory, and nothing that we start can gain rights.
+	 */
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    syscall(SYS_close_range, AGENT_FD + 1, UINT_MAX, 0) < 0 || chdir("/") < 0)
+		return -errno;
+	return 0;
+}
+
+static int run(rlim_t processes)
+{
+	/* Mostly never touched, so it costs address space only. */
+	struct init *init = mmap(NULL, sizeof(*init), PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int error;
+
+	if (init == MAP_FAILED)
+		return fail("no memory", -errno);
+	if (getpid() != 1)
+		return fail("only for the first process of a sandbox, see --help", 0);
+	error = harden(init, processes);
+	if (error < 0)
+		return fail("cannot protect itself", error);
+	error = take_proc(&init->launcher);
+	if (error == 0)
+		error = take_oom_score(&init->launcher);
+	if (error < 0)
+		return fail("/proc is of no use", error);
+	execs_init(&init->execs);
+	error = channel_init(&init->channel, AGENT_FD);
+	if (error < 0)
+		return fail("descriptor 3 is no bound agent socket", error);
+	error = watchdog_init(&init->launcher.watchdog);
+	if (error < 0)
+		return fail("cannot start its watchdog", error);
+	error = take_streams();
+	if (error < 0)
+		return fail("/dev/null is of no use", error);
+	return loop_run(init) < 0 ? 1 : 0;
+}
+
+/* A positive number and nothing else; 0 when it is none. */
+static rlim_t parse_processes(const char *text)
+{
+	rlim_t value = 0;
+
+	for (const char *at = text; *at; at++) {
+		if (*at < '0' || *at > '9' || at - text > 8)
+			return 0;
+		value = value * 10 + (rlim_t)(*at - '0');
+	}
+	return value;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], "--version") == 0)
+		return say(1, "berth-init " BERTH_VERSION "\n");
+	if (argc == 2 && strcmp(argv[1], "--help") == 0)
+		return say(
+			1,
+			"Usage: berth-init [--processes N]\n\n"
+			"The first process of each sandbox. The OCI runtime starts it with the\n"
+			"sandbox's bound agent socket as descriptor 3; it is of no use by hand.\n"
+			"--processes limits the processes of its user namespace (RLIMIT_NPROC).\n");
+	if (argc == 3 && strcmp(argv[1], "--processes") == 0 && parse_processes(argv[2]))
+		return run(parse_processes(argv[2]));
+	if (argc != 1)
+		return fail("only --processes N, --version and --help are understood", 0);
+	return run(RLIM_INFINITY);
+}

@@ -1,0 +1,270 @@
+#include "cmd/berth-init/init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include "cmd/berth-init/clock.h"
+#include "cmd/berth-init/supervisor.h"
+
+#define EXEC_FLAGS                                                                                 \
+	(AGENT_EXEC_STDIN | AGENT_EXEC_ARGS_IN_FD | AGENT_EXEC_IN_CGROUP | AGENT_EXEC_SUPERVISED)
+#define END_SLACK_MS 1000 /* that a supervisor has to say that it could not end its tree */
+
+static int handle_hello(struct init *init, struct message *m)
+{
+	struct agent_hello hello;
+	uint16_t version = FRAME_VERSION;
+
+	if (frame_decode(m->bytes, agent_hello_fields, &hello) < 0 || hello.version == 0)
+		return -EBADMSG;
+	if (hello.version < version)
+		version = (uint16_t)hello.version;
+	init->channel.version = version;
+	init->answer = (struct answer){AGENT_WELCOME, m->head.tag, agent_welcome_fields,
+				       .value.welcome = {version, execs_tell_all(&init->execs)}};
+	return 0;
+}
+
+static void answer_refused(struct init *init, const struct message *m, struct agent_refused refused)
+{
+	init->answer = (struct answer){AGENT_REFUSED, m->head.tag, agent_refused_fields,
+				       .value.refused = refused};
+}
+
+/* Our end goes to exec->fds, the child's to launch->fds. */
+static int make_pipe(struct exec *exec, struct launch *launch, int stream)
+{
+	int ours = stream == 0 ? 1 : 0;
+	int pair[2];
+
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return -errno;
+	exec->fds[exec->fd_count++] = pair[ours];
+	launch->fds[stream] = pair[!ours];
+	return 0;
+}
+
+static int make_pipes(struct exec *exec, struct launch *launch, bool has_stdin)
+{
+	int error = 0;
+
+	for (int stream = has_stdin ? 0 : 1; stream < 3 && error == 0; stream++)
+		error = make_pipe(exec, launch, stream);
+	return error;
+}
+
+static int start_plain(struct init *init, struct exec *exec)
+{
+	int pidfd = -1;
+	pid_t pid = launch_run(&init->launch, &pidfd);
+
+	if (pid < 0)
+		return -(int)init->launch.error;
+	execs_set_pid(&init->execs, exec, pid);
+	exec_started(&init->execs, exec, pid, pidfd);
+	return 0;
+}
+
+/* Watched before it exists: afterwards there would be no way back. */
+static int start_supervised(struct init *init, struct exec *exec)
+{
+	cleanup_fd int theirs = -1;
+	int error = supervisor_connect(&exec->supervisor_fd, &theirs);
+	pid_t pid;
+
+	exec->is_supervised = true;
+	if (error == 0)
+		error = loop_watch_supervisor(init, exec);
+	if (error < 0)
+		return error;
+	pid = supervisor_start(&init->launch, theirs);
+	if (pid < 0)
+		return pid;
+	execs_set_pid(&init->execs, exec, pid);
+	return 0;
+}
+
+static void start(struct init *init, struct exec *exec, const struct agent_exec *request)
+{
+	struct launch *launch = &init->launch;
+	int error = make_pipes(exec, launch, request->flags & AGENT_EXEC_STDIN);
+
+	if (error == 0 && request->flags & AGENT_EXEC_SUPERVISED)
+		error = start_supervised(init, exec);
+	else if (error == 0)
+		error = start_plain(init, exec);
+	for (int i = 0; i < 3; i++)
+		close_fdp(&launch->fds[i]);
+	init->has_children = true;
+	if (error < 0)
+		exec_refused(&init->execs, exec, launch->stage, (uint32_t)-error);
+}
+
+/* What must hold before anything is made of it. */
+static struct agent_refused check_exec(struct init *init, const struct agent_exec *request,
+				       const struct message *m)
+{
+	struct agent_refused refused = {request->exec, AGENT_STAGE_REQUEST, 0};
+	bool in_cgroup = request->flags & AGENT_EXEC_IN_CGROUP;
+	bool in_fd = request->flags & AGENT_EXEC_ARGS_IN_FD;
+
+	if (request->flags & ~(uint32_t)EXEC_FLAGS || m->fd_count != (unsigned)in_cgroup + in_fd ||
+	    (in_cgroup && request->flags & AGENT_EXEC_SUPERVISED)) {
+		refused.error = EINVAL;
+	} else if (execs_find(&init->execs, request->exec)) {
+		refused.error = EEXIST;
+	} else if (init->is_stopping) {
+		refused.error = ESHUTDOWN;
+	} else if (memchr(request->cwd.at, '\0', request->cwd.len)) {
+		refused.stage = AGENT_STAGE_CWD;
+		refused.error = EINVAL;
+	} else {
+		refused.error = (uint32_t)-args_init(&init->args, request, m->fds[in_cgroup]);
+	}
+	return refused;
+}
+
+static int handle_exec(struct init *init, struct message *m)
+{
+	struct launch *launch = &init->launch;
+	struct agent_refused refused;
+	struct agent_exec request;
+	struct exec *exec;
+
+	if (frame_decode(m->bytes, agent_exec_fields, &request) < 0)
+		return -EBADMSG;
+	refused = check_exec(init, &request, m);
+	if (refused.error) {
+		answer_refused(init, m, refused);
+		return 0;
+	}
+	exec = execs_add(&init->execs, request.exec);
+	if (!exec) {
+		refused.error = EAGAIN;
+		answer_refused(init, m, refused);
+		args_close(&init->args);
+		return 0;
+	}
+	exec->start_tag = m->head.tag;
+	exec->is_start_awaited = true;
+	launch->launcher = &init->launcher;
+	launch->args = &init->args;
+	launch->user = request.user;
+	launch->stage = AGENT_STAGE_RESOURCES;
+	launch->cgroup_fd = request.flags & AGENT_EXEC_IN_CGROUP ? m->fds[0] : -1;
+	launch->fds[0] = launch->fds[1] = launch->fds[2] = -1;
+	memcpy(launch->cwd, request.cwd.at, request.cwd.len);
+	launch->cwd[request.cwd.len] = '\0';
+	start(init, exec, &request);
+	args_close(&init->args);
+	return 0;
+}
+
+static int handle_forget(struct init *init, struct message *m)
+{
+	struct agent_exec_ref request;
+	struct exec *exec;
+
+	if (frame_decode(m->bytes, agent_exec_ref_fields, &request) < 0)
+		return -EBADMSG;
+	exec = execs_find(&init->execs, request.exec);
+	if (!exec || exec->due & DUE_REFUSED)
+		return 0;
+	if (exec->state == EXEC_EXITED || exec->state == EXEC_LOST) {
+		execs_remove(&init->execs, exec);
+		return 0;
+	}
+	exec->is_forgotten = true;
+	exec->is_start_awaited = exec->is_end_awaited = false;
+	exec->due = 0;
+	list_remove(&exec->due_link);
+	exec_close_fds(exec);
+	return 0;
+}
+
+static void send_signal(const struct exec *exec, uint32_t signal)
+{
+	if (exec->pidfd >= 0)
+		syscall(SYS_pidfd_send_signal, exec->pidfd, (int)signal, NULL, 0);
+}
+
+static int handle_signal(struct init *init, struct message *m)
+{
+	struct agent_signal request;
+	const struct exec *exec;
+
+	if (frame_decode(m->bytes, agent_signal_fields, &request) < 0)
+		return -EBADMSG;
+	exec = execs_find(&init->execs, request.exec);
+	if (exec)
+		send_signal(exec, request.signal);
+	return 0;
+}
+
+/* The supervisor answers by a note, or by its end. */
+static void ask_supervisor(struct init *init, struct exec *exec, uint32_t tag)
+{
+	exec->end_tag = tag;
+	exec->is_end_awaited = true;
+	init->execs.ends_pending += !exec->is_end_pending;
+	exec->is_end_pending = true;
+	exec->end_deadline_ms = clock_ms() + SUPERVISOR_END_MS + END_SLACK_MS;
+	supervisor_end_tree(exec->supervisor_fd);
+	kill(exec->our_pid, SIGCONT);
+}
+
+static int handle_end(struct init *init, struct message *m)
+{
+	struct agent_end request;
+	struct exec *exec;
+
+	if (frame_decode(m->bytes, agent_end_fields, &request) < 0)
+		return -EBADMSG;
+	exec = execs_find(&init->execs, request.exec);
+	if (exec && exec->is_supervised && exec->supervisor_fd >= 0) {
+		ask_supervisor(init, exec, m->head.tag);
+		return 0;
+	}
+	/* Who has no supervisor, or lost it, has a tree that cannot be told from others. */
+	if (exec)
+		send_signal(exec, SIGKILL);
+	init->answer = (struct answer){AGENT_ENDED, m->head.tag, agent_ended_fields,
+				       .value.ended = {request.exec, exec && exec->is_tree_empty}};
+	return 0;
+}
+
+static int handle_ping(struct init *init, struct message *m)
+{
+	struct agent_ping ping;
+
+	if (frame_decode(m->bytes, agent_ping_fields, &ping) < 0)
+		return -EBADMSG;
+	init->answer =
+		(struct answer){AGENT_PONG, m->head.tag, agent_ping_fields, .value.pong = ping};
+	return 0;
+}
+
+int request_handle(struct init *init, struct message *m)
+{
+	/* clang-format off */
+	static int (*const handlers[])(struct init *, struct message *) = {
+		[AGENT_HELLO]  = handle_hello,
+		[AGENT_EXEC]   = handle_exec,
+		[AGENT_FORGET] = handle_forget,
+		[AGENT_SIGNAL] = handle_signal,
+		[AGENT_END]    = handle_end,
+		[AGENT_PING]   = handle_ping,
+	};
+	/* clang-format on */
+	bool is_hello = m->head.type == AGENT_HELLO;
+	int error = 0;
+
+	if (!is_hello && (!init->channel.version || m->head.version != init->channel.version))
+		error = -EPROTO;
+	else if (m->head.type < array_len(handlers) && handlers[m->head.type])
+		error = handlers[m->head.type](init, m);
+	message_close(m);
+	return error;
+}

@@ -1,0 +1,128 @@
+#include "cmd/berth-init/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "cmd/berth-init/number.h"
+
+#define STOP_TRIES   20
+#define STOP_WAIT_NS 200000
+#define PATH_SIZE    64
+
+/* "<pid>/task", and behind it "/<thread><leaf>" if there is a leaf. */
+static void put_path(char path[PATH_SIZE], pid_t pid, const char *thread, const char *leaf)
+{
+	size_t used = number_put(path, pid);
+
+	memcpy(path + used, "/task", 6);
+	used += 5;
+	if (!leaf)
+		return;
+	path[used++] = '/';
+	/* A pid has at most 10 digits, as has a thread; the leaf is ours. */
+	for (const char *from = thread; *from && used < PATH_SIZE - 16; from++)
+		path[used++] = *from;
+	memcpy(path + used, leaf, strlen(leaf) + 1);
+}
+
+/* The state stands behind the name, which may hold anything but ends with the last parenthesis. */
+static bool is_still(const struct tree *t, const char *path)
+{
+	cleanup_fd int fd = openat(t->proc_fd, path, O_RDONLY | O_CLOEXEC);
+	char text[128];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+
+	/* Gone, which is as still as it gets. */
+	if (n <= 0)
+		return true;
+	for (ssize_t i = n - 3; i >= 0; i--) {
+		if (text[i] == ')')
+			return strchr("TtZX", text[i + 2]) != NULL;
+	}
+	return false;
+}
+
+static void add_pid(struct tree *t, pid_t pid)
+{
+	if (pid > 0 && t->count < TREE_PIDS_MAX)
+		t->pids[t->count++] = pid;
+}
+
+static void add_children(struct tree *t, const char *path)
+{
+	cleanup_fd int fd = openat(t->proc_fd, path, O_RDONLY | O_CLOEXEC);
+	char text[4096];
+	pid_t pid = 0;
+	ssize_t n;
+
+	while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0) {
+		for (ssize_t i = 0; i < n; i++) {
+			if (text[i] >= '0' && text[i] <= '9') {
+				pid = pid * 10 + (text[i] - '0');
+			} else {
+				add_pid(t, pid);
+				pid = 0;
+			}
+		}
+	}
+	add_pid(t, pid);
+}
+
+/* Adds the children of all its threads. Were all of them still before we looked? */
+static bool look_at(struct tree *t, pid_t pid, bool is_self)
+{
+	cleanup_fd int dir = -1;
+	char path[PATH_SIZE];
+	bool all_still = true;
+	int n;
+
+	put_path(path, pid, NULL, NULL);
+	dir = openat(t->proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (dir >= 0 && (n = getdents(dir, (struct dirent *)t->text, sizeof(t->text))) > 0) {
+		const struct dirent *entry;
+
+		for (int at = 0; at < n; at += entry->d_reclen) {
+			entry = (const struct dirent *)(t->text + at);
+			if (entry->d_name[0] == '.')
+				continue;
+			put_path(path, pid, entry->d_name, "/stat");
+			if (!is_self && !is_still(t, path))
+				all_still = false;
+			put_path(path, pid, entry->d_name, "/children");
+			add_children(t, path);
+		}
+	}
+	return all_still;
+}
+
+/* Stops whoever still runs. True when nobody did: then nobody can have forked behind our back. */
+static bool stop_all(struct tree *t)
+{
+	bool all_still = true;
+
+	t->count = 0;
+	look_at(t, getpid(), true);
+	for (size_t i = 0; i < t->count; i++) {
+		pid_t pid = t->pids[i];
+
+		if (!look_at(t, pid, false)) {
+			kill(pid, SIGSTOP);
+			all_still = false;
+		}
+	}
+	return all_still;
+}
+
+void tree_kill(struct tree *t)
+{
+	for (int i = 0; i < STOP_TRIES && !stop_all(t); i++)
+		nanosleep(&(struct timespec){0, STOP_WAIT_NS}, NULL);
+	for (size_t i = 0; i < t->count; i++)
+		kill(t->pids[i], SIGKILL);
+}
