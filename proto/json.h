@@ -34,6 +34,7 @@ enum json_type {
 	JSON_STRINGS, /* struct json_strings: an array of JSON_STRING */
 	JSON_MAP,     /* struct json_map: an object whose values are JSON_STRING */
 	JSON_OBJECT,  /* a struct in place, described by `fields` */
+	JSON_OBJECTS, /* struct json_objects: an array of structs of `size`, each by `fields` */
 	/* Any value; checked to be JSON and dropped. Under the name "*": all fields that the table
 	 * does not name, for a reader of answers, whose writer may be newer. */
 	JSON_IGNORED,
@@ -41,6 +42,11 @@ enum json_type {
 
 struct json_strings {
 	struct str *items;
+	size_t len;
+};
+
+struct json_objects {
+	void *items; /* zeroed before they are filled */
 	size_t len;
 };
 
@@ -63,7 +69,8 @@ struct json_field {
 	size_t offset;
 	bool is_required;
 	size_t given;
-	const struct json_field *fields; /* of JSON_OBJECT; ends with a name of NULL */
+	const struct json_field *fields; /* of JSON_OBJECT(S); ends with a name of NULL */
+	size_t size;                     /* of one element of JSON_OBJECTS */
 };
 
 /*

@@ -9,10 +9,8 @@
 #include "base/cleanup.h"
 #include "proto/units.h"
 
-#define PATH_MAX_BYTES 240
-#define NAME_MAX_BYTES 64  /* of a name that a client made up */
-#define NUMBER_MAX     128 /* characters of one number */
-#define FEW_KEYS       8   /* up to here, comparing each with each is cheaper than sorting */
+#define NUMBER_MAX 128 /* characters of one number */
+#define FEW_KEYS   8   /* up to here, comparing each with each is cheaper than sorting */
 
 /* clang-format off */
 static const char *const type_words[] = {
@@ -26,93 +24,26 @@ static const char *const type_words[] = {
 	[JSON_STRINGS] = "an array of strings",
 	[JSON_MAP]     = "an object whose values are strings",
 	[JSON_OBJECT]  = "an object",
+	[JSON_OBJECTS] = "an array of objects",
 	[JSON_IGNORED] = "a value",
 };
 /* clang-format on */
 
-struct path {
-	char text[PATH_MAX_BYTES];
-	size_t len;
-};
-
-static void path_add(struct path *p, const char *bytes, size_t len)
-{
-	if (len > sizeof(p->text) - 1 - p->len)
-		len = sizeof(p->text) - 1 - p->len;
-	memcpy(p->text + p->len, bytes, len);
-	p->len += len;
-	p->text[p->len] = '\0';
-}
-
-/* A name from outside goes into a sentence that a terminal may show: plain ASCII, and cut. */
-static void path_add_foreign(struct path *p, struct str name)
-{
-	char out[NAME_MAX_BYTES + 8];
-	size_t n = 0;
-
-	for (size_t i = 0; i < name.len; i++) {
-		unsigned char c = (unsigned char)name.at[i];
-
-		if (n > NAME_MAX_BYTES - 4) {
-			n += (size_t)snprintf(out + n, sizeof(out) - n, "...");
-			break;
-		}
-		if (c >= ' ' && c < 0x7f && c != '"' && c != '\\')
-			out[n++] = (char)c;
-		else
-			n += (size_t)snprintf(out + n, sizeof(out) - n, "\\x%02x", c);
-	}
-	path_add(p, out, n);
-}
-
-/* Of the value under way on the first `depth` levels. */
-static void path_of(const struct json_reader *r, size_t depth, struct path *ret)
-{
-	ret->len = 0;
-	ret->text[0] = '\0';
-	for (size_t i = 0; i < depth; i++) {
-		const struct json_level *l = &r->levels[i];
-		size_t kept_end = i + 1 < r->depth ? r->levels[i + 1].kept_start : r->kept_len;
-		char number[24];
-
-		if (l->kind == JSON_LEVEL_STRINGS || l->kind == JSON_LEVEL_IGNORED_ARRAY) {
-			snprintf(number, sizeof(number), "[%u]", l->count - 1);
-			path_add(ret, number, strlen(number));
-			continue;
-		}
-		if (i > 0)
-			path_add(ret, ".", 1);
-		if (l->kind == JSON_LEVEL_OBJECT)
-			path_add(ret, l->field->name, strlen(l->field->name));
-		else
-			path_add_foreign(ret, r->kept[kept_end - 1]);
-	}
-}
-
-/* The path of a key in the newest level. */
-static void path_of_key(const struct json_reader *r, struct str key, struct path *ret)
-{
-	path_of(r, r->depth - 1, ret);
-	if (ret->len)
-		path_add(ret, ".", 1);
-	path_add_foreign(ret, key);
-}
-
 /* "<path> <what><word>" about the value under way. */
 static int refuse_value(struct json_reader *r, const char *what, const char *word)
 {
-	struct path path;
+	struct json_path path;
 
-	path_of(r, r->depth, &path);
+	json_path_of(r, r->depth, &path);
 	r->error = err_set(r->err, -EINVAL, ERR_INVALID_REQUEST, "%s %s%s", path.text, what, word);
 	return 0;
 }
 
 static int refuse_twice(struct json_reader *r, struct str key)
 {
-	struct path path;
+	struct json_path path;
 
-	path_of_key(r, key, &path);
+	json_path_of_key(r, key, &path);
 	r->error = err_set(r->err, -EINVAL, ERR_INVALID_REQUEST, "field \"%s\" is given twice",
 			   path.text);
 	return 0;
@@ -128,9 +59,9 @@ static int refuse_too_large(struct json_reader *r)
 
 static int refuse_too_many(struct json_reader *r)
 {
-	struct path path;
+	struct json_path path;
 
-	path_of(r, r->depth - 1, &path);
+	json_path_of(r, r->depth - 1, &path);
 	r->error = err_set(r->err, -EINVAL, ERR_INVALID_REQUEST, "%s has more than %d elements",
 			   path.text, JSON_ITEMS_MAX);
 	return 0;
@@ -150,6 +81,8 @@ static enum json_type wanted_type(struct json_reader *r)
 	case JSON_LEVEL_STRINGS:
 	case JSON_LEVEL_MAP:
 		return JSON_STRING;
+	case JSON_LEVEL_OBJECTS:
+		return JSON_OBJECT;
 	default:
 		return JSON_IGNORED;
 	}
@@ -170,7 +103,7 @@ static enum json_type take_value(struct json_reader *r)
 			*(bool *)(l->base + l->field->given) = true;
 		return l->field->type;
 	}
-	if (l->kind == JSON_LEVEL_STRINGS || l->kind == JSON_LEVEL_IGNORED_ARRAY)
+	if (json_level_is_array(l))
 		l->count++;
 	return wanted_type(r);
 }
@@ -220,18 +153,28 @@ static bool copy_string(struct json_reader *r, struct str s, struct str *ret)
 	return true;
 }
 
-static bool keep(struct json_reader *r, struct str s)
+/* One more place in `kept`; NULL without memory. */
+static struct str *keep_place(struct json_reader *r)
 {
 	if (r->kept_len == r->kept_size) {
 		struct str *larger = arena_alloc(r->arena, 2 * r->kept_size * sizeof(*larger));
 
-		if (!larger)
-			return refuse_too_large(r);
+		if (!larger) {
+			refuse_too_large(r);
+			return NULL;
+		}
 		memcpy(larger, r->kept, r->kept_len * sizeof(*larger));
 		r->kept = larger;
 		r->kept_size *= 2;
 	}
-	return copy_string(r, s, &r->kept[r->kept_len++]);
+	return &r->kept[r->kept_len++];
+}
+
+static bool keep(struct json_reader *r, struct str s)
+{
+	struct str *place = keep_place(r);
+
+	return place && copy_string(r, s, place);
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -396,6 +339,26 @@ int json_reader_string(void *reader, const unsigned char *at, size_t len)
 	return keep(r, s);
 }
 
+/* Elements stay where they are until their number is known. */
+static int begin_element(struct json_reader *r)
+{
+	const struct json_field *field = top(r)->field;
+	struct str *place;
+	char *element;
+
+	if (top(r)->count > JSON_ITEMS_MAX)
+		return refuse_too_many(r);
+	place = keep_place(r);
+	if (!place)
+		return 0;
+	element = arena_zalloc(r->arena, field->size);
+	if (!element)
+		return refuse_too_large(r);
+	*place = (struct str){element, field->size};
+	push_object(r, field->fields, element);
+	return 1;
+}
+
 int json_reader_object(void *reader)
 {
 	struct json_reader *r = reader;
@@ -406,6 +369,8 @@ int json_reader_object(void *reader)
 		return 1;
 	}
 	type = take_value(r);
+	if (top(r)->kind == JSON_LEVEL_OBJECTS)
+		return begin_element(r);
 	if (type == JSON_OBJECT) {
 		push_object(r, top(r)->field->fields, target(r));
 	} else if (type == JSON_MAP) {
@@ -429,7 +394,7 @@ static int read_field_name(struct json_reader *r, struct str key)
 {
 	struct json_level *l = top(r);
 	size_t i = 0;
-	struct path path;
+	struct json_path path;
 
 	/* A NUL in the key would end strncmp early: no field has one. */
 	if (!memchr(key.at, '\0', key.len)) {
@@ -450,7 +415,7 @@ static int read_field_name(struct json_reader *r, struct str key)
 			return 1;
 		}
 	}
-	path_of_key(r, key, &path);
+	json_path_of_key(r, key, &path);
 	r->error = err_set(r->err, -EINVAL, ERR_INVALID_REQUEST, "unknown field \"%s\"", path.text);
 	return 0;
 }
@@ -477,11 +442,11 @@ static int end_fields(struct json_reader *r)
 	const struct json_level *l = top(r);
 
 	for (size_t i = 0; l->fields[i].name; i++) {
-		struct path path;
+		struct json_path path;
 
 		if (!l->fields[i].is_required || l->seen & (uint64_t)1 << i)
 			continue;
-		path_of_key(r, str_of(l->fields[i].name), &path);
+		json_path_of_key(r, str_of(l->fields[i].name), &path);
 		r->error = err_set(r->err, -EINVAL, ERR_INVALID_REQUEST, "field \"%s\" is missing",
 				   path.text);
 		return 0;
@@ -538,6 +503,13 @@ int json_reader_array(void *reader)
 		char *strings = target(r);
 
 		push(r, JSON_LEVEL_STRINGS)->base = strings;
+	} else if (type == JSON_OBJECTS) {
+		const struct json_field *field = top(r)->field;
+		char *objects = target(r);
+		struct json_level *l = push(r, JSON_LEVEL_OBJECTS);
+
+		l->base = objects;
+		l->field = field;
 	} else if (type == JSON_IGNORED) {
 		push(r, JSON_LEVEL_IGNORED_ARRAY);
 	} else {
@@ -546,23 +518,47 @@ int json_reader_array(void *reader)
 	return 1;
 }
 
+static int end_strings(struct json_reader *r)
+{
+	struct json_level *l = top(r);
+	struct json_strings *strings = (struct json_strings *)l->base;
+
+	*strings = (struct json_strings){.len = l->count};
+	if (!l->count)
+		return 1;
+	strings->items = arena_alloc(r->arena, l->count * sizeof(struct str));
+	if (!strings->items)
+		return refuse_too_large(r);
+	memcpy(strings->items, r->kept + l->kept_start, l->count * sizeof(struct str));
+	return 1;
+}
+
+static int end_objects(struct json_reader *r)
+{
+	struct json_level *l = top(r);
+	struct json_objects *objects = (struct json_objects *)l->base;
+	size_t size = l->field->size;
+
+	*objects = (struct json_objects){.len = l->count};
+	if (!l->count)
+		return 1;
+	objects->items = arena_alloc(r->arena, l->count * size);
+	if (!objects->items)
+		return refuse_too_large(r);
+	for (size_t i = 0; i < l->count; i++)
+		memcpy((char *)objects->items + i * size, r->kept[l->kept_start + i].at, size);
+	return 1;
+}
+
 int json_reader_array_end(void *reader)
 {
 	struct json_reader *r = reader;
 	struct json_level *l = top(r);
 
-	if (l->kind == JSON_LEVEL_STRINGS) {
-		struct json_strings *strings = (struct json_strings *)l->base;
-
-		*strings = (struct json_strings){.len = l->count};
-		if (l->count) {
-			strings->items = arena_alloc(r->arena, l->count * sizeof(struct str));
-			if (!strings->items)
-				return refuse_too_large(r);
-			memcpy(strings->items, r->kept + l->kept_start,
-			       l->count * sizeof(struct str));
-		}
-	}
+	if (l->kind == JSON_LEVEL_STRINGS && !end_strings(r))
+		return 0;
+	if (l->kind == JSON_LEVEL_OBJECTS && !end_objects(r))
+		return 0;
 	r->kept_len = l->kept_start;
 	r->depth--;
 	return 1;

@@ -11,6 +11,8 @@
  *	    "A": "b" },
  *	  "argv": [               levels: OBJECT, STRINGS   kept: value, value ...
  *	    "true" ],
+ *	  "list": [               levels: OBJECT, OBJECTS   kept: where each element is
+ *	    { "a": 1 } ],         levels: ..., OBJECT
  *	  "mounts": [             levels: OBJECT, IGNORED_ARRAY
  *	    { "a": 1 } ] }        levels: ..., IGNORED_OBJECT   kept: key, key ...
  *
@@ -31,6 +33,7 @@
 enum json_level_kind {
 	JSON_LEVEL_OBJECT,
 	JSON_LEVEL_STRINGS,
+	JSON_LEVEL_OBJECTS,
 	JSON_LEVEL_MAP,
 	JSON_LEVEL_IGNORED_OBJECT,
 	JSON_LEVEL_IGNORED_ARRAY,
@@ -38,11 +41,11 @@ enum json_level_kind {
 
 struct json_level {
 	enum json_level_kind kind;
-	uint32_t count;                  /* of elements or keys so far */
-	size_t kept_start;               /* where its part of `kept` begins */
-	char *base;                      /* the struct; of STRINGS and MAP: the value to fill */
+	uint32_t count;    /* of elements or keys so far */
+	size_t kept_start; /* where its part of `kept` begins */
+	char *base;        /* the struct; of STRINGS, OBJECTS and MAP: the value to fill */
 	const struct json_field *fields; /* of OBJECT, as what follows */
-	const struct json_field *field;  /* whose value comes next */
+	const struct json_field *field;  /* whose value comes next; of OBJECTS: its own */
 	uint64_t seen;
 };
 
@@ -65,6 +68,24 @@ struct json_reader {
 };
 
 void json_reader_init(struct json_reader *r);
+
+static inline bool json_level_is_array(const struct json_level *l)
+{
+	return l->kind == JSON_LEVEL_STRINGS || l->kind == JSON_LEVEL_OBJECTS ||
+	       l->kind == JSON_LEVEL_IGNORED_ARRAY;
+}
+
+#define JSON_PATH_MAX 240
+
+/* "limits.memory", "argv[3]": which value an error is about. */
+struct json_path {
+	char text[JSON_PATH_MAX];
+	size_t len;
+};
+
+/* Of the value under way on the first `depth` levels; of a key in the newest level. */
+void json_path_of(const struct json_reader *r, size_t depth, struct json_path *ret);
+void json_path_of_key(const struct json_reader *r, struct str key, struct json_path *ret);
 
 int json_reader_null(void *reader);
 int json_reader_bool(void *reader, int value);

@@ -20,6 +20,18 @@ struct part {
 	struct str s, y;
 	struct json_strings l;
 	struct json_map m;
+	struct json_objects a;
+};
+
+struct element {
+	struct str s;
+	struct json_strings l;
+};
+
+static const struct json_field element_fields[] = {
+	{"s", JSON_STRING, offsetof(struct element, s), true},
+	{"l", JSON_STRINGS, offsetof(struct element, l)},
+	{NULL},
 };
 
 struct whole {
@@ -42,6 +54,8 @@ struct whole {
 		{"y", JSON_BYTES, offsetof(struct part, y)},                                       \
 		{"l", JSON_STRINGS, offsetof(struct part, l)},                                     \
 		{"m", JSON_MAP, offsetof(struct part, m)},                                         \
+		{"a", JSON_OBJECTS, offsetof(struct part, a), .fields = element_fields,            \
+		 .size = sizeof(struct element)},                                                  \
 	{                                                                                          \
 		"x", JSON_IGNORED, 0                                                               \
 	}
@@ -71,6 +85,32 @@ static void write_text(struct json_writer *w, const char *key, struct str s)
 	json_str(w, s);
 }
 
+static void write_strings(struct json_writer *w, const struct json_strings *l)
+{
+	json_key(w, "l");
+	json_array(w);
+	for (size_t i = 0; i < l->len; i++) {
+		assert(strlen(l->items[i].at) == l->items[i].len);
+		json_str(w, l->items[i]);
+	}
+	json_array_end(w);
+}
+
+static void write_objects(struct json_writer *w, const struct json_objects *a)
+{
+	const struct element *elements = a->items;
+
+	json_key(w, "a");
+	json_array(w);
+	for (size_t i = 0; i < a->len; i++) {
+		json_object(w);
+		write_text(w, "s", elements[i].s);
+		write_strings(w, &elements[i].l);
+		json_object_end(w);
+	}
+	json_array_end(w);
+}
+
 /* An optional string that was not there stays away. */
 static void write_part(struct json_writer *w, const struct part *p)
 {
@@ -91,13 +131,8 @@ static void write_part(struct json_writer *w, const struct part *p)
 	}
 	if (p->y.at)
 		write_text(w, "y", p->y);
-	json_key(w, "l");
-	json_array(w);
-	for (size_t i = 0; i < p->l.len; i++) {
-		assert(strlen(p->l.items[i].at) == p->l.items[i].len);
-		json_str(w, p->l.items[i]);
-	}
-	json_array_end(w);
+	write_strings(w, &p->l);
+	write_objects(w, &p->a);
 	json_key(w, "m");
 	json_object(w);
 	for (size_t i = 0; i < p->m.len; i++) {
