@@ -28,12 +28,11 @@ static bool is_user(struct str owner, const char *name, uid_t uid)
 	return str_eq(owner, str_of(number));
 }
 
-uint32_t subids_count(struct str text, const char *name, uid_t uid)
+/* The next line that gives this user ids; false at the end of the text. */
+static bool next_range(struct str *text, const char *name, uid_t uid, struct subids_range *ret)
 {
-	uint64_t total = 0;
-
-	while (text.len) {
-		struct str line = str_cut(&text, '\n');
+	while (text->len) {
+		struct str line = str_cut(text, '\n');
 		struct str owner = str_cut(&line, ':');
 		struct str first_text = str_cut(&line, ':');
 		uint64_t first, count;
@@ -42,11 +41,33 @@ uint32_t subids_count(struct str text, const char *name, uid_t uid)
 		    !parse_number(line, &count))
 			continue;
 		/* Ids end below 2^32 - 1, which means "none". */
-		if (first >= UINT32_MAX || count > UINT32_MAX - first)
+		if (count == 0 || first >= UINT32_MAX || count > UINT32_MAX - first)
 			continue;
-		total += count;
+		*ret = (struct subids_range){(uint32_t)first, (uint32_t)count};
+		return true;
+	}
+	return false;
+}
+
+uint32_t subids_count(struct str text, const char *name, uid_t uid)
+{
+	struct subids_range range;
+	uint64_t total = 0;
+
+	while (next_range(&text, name, uid, &range)) {
+		total += range.count;
 		if (total > UINT32_MAX)
 			return UINT32_MAX;
 	}
 	return (uint32_t)total;
+}
+
+unsigned subids_ranges(struct str text, const char *name, uid_t uid, struct subids_range *ret,
+		       unsigned max)
+{
+	unsigned count = 0;
+
+	while (count < max && next_range(&text, name, uid, &ret[count]))
+		count++;
+	return count;
 }

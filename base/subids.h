@@ -13,4 +13,13 @@
  */
 uint32_t subids_count(struct str text, const char *name, uid_t uid);
 
+struct subids_range {
+	uint32_t first, count;
+};
+
+/* The ranges themselves, in the order of the text; those past `max` are left out. Returns how many.
+ */
+unsigned subids_ranges(struct str text, const char *name, uid_t uid, struct subids_range *ret,
+		       unsigned max);
+
 #endif

@@ -53,10 +53,23 @@ static void test_sum(void)
 	tap_ok("the sum does not overflow");
 }
 
+static void test_ranges(void)
+{
+	struct subids_range ranges[2];
+	struct str text = STR("anna:5:6\nbob:1:1\n1000:100:0\n1000:100:20\nanna:7:8\n");
+
+	check(subids_ranges(text, "anna", 1000, ranges, 2) == 2);
+	check(ranges[0].first == 5 && ranges[0].count == 6);
+	check(ranges[1].first == 100 && ranges[1].count == 20);
+	check(subids_ranges(text, "carl", 1001, ranges, 2) == 0);
+	tap_ok("the ranges come in the order of the text");
+}
+
 int main(void)
 {
 	test_lines();
 	test_nonsense();
 	test_sum();
+	test_ranges();
 	return tap_done();
 }
