@@ -1,0 +1,260 @@
+/*
+ * What an earlier keeper left: below <run> there is a directory per sandbox, and the monitor has
+ * the exit statuses that nobody has seen off.
+ *
+ *	record, init runs          adopted
+ *	record, init has ended     taken down, then EXITED; its status if the monitor has it
+ *	no record                  it was being made, and nobody was told: taken down in silence
+ *
+ * A child of the monitor that is none of the adopted inits was at work for a keeper that is dead, a
+ * runtime or what came of it. It is killed first, or it might still make a container behind us.
+ * Under a monitor of our own age there are none; then the take-down finds the processes of a
+ * half-made container by its cgroup and by the runtime's own state.
+ */
+#include "container/keeper_adopt.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "container/keeper_state.h"
+#include "container/process.h"
+#include "container/record.h"
+
+#define SYNC_MS  10000
+#define SWEEP_MS 5000
+
+static void close_dirp(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+/* Calls for each sandbox that has a directory here, until that returns non-zero. */
+static int for_each_id(int run_fd, int (*call)(void *arg, const struct sandbox_id *id), void *arg)
+{
+	cleanup_fd int fd = openat(run_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup(close_dirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	int r = 0;
+
+	if (!dir)
+		return -errno;
+	take_fd(&fd);
+	while (r == 0 && (entry = readdir(dir))) {
+		struct sandbox_id id;
+
+		if (entry->d_type != DT_DIR || !keeper_id_is_valid(str_of(entry->d_name)))
+			continue;
+		memset(&id, 0, sizeof(id));
+		memcpy(id.text, entry->d_name, strlen(entry->d_name));
+		r = call(arg, &id);
+	}
+	return r;
+}
+
+/* What <run>/<id>/record says; -ENOENT if it is not there or not of this boot. */
+static int read_record(int run_fd, const struct sandbox_id *id, struct container *ret)
+{
+	cleanup_fd int dir =
+		openat(run_fd, id->text, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	cleanup_fd int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	char boot_id[64];
+	ssize_t n = fd < 0 ? -1 : read(fd, boot_id, sizeof(boot_id) - 1);
+
+	if (n <= 0 || dir < 0)
+		return -ENOENT;
+	boot_id[n] = '\0';
+	boot_id[strcspn(boot_id, "\n")] = '\0';
+	ret->spec.id = *id;
+	return record_read(dir, ret, boot_id) < 0 ? -ENOENT : 0;
+}
+
+/* --- the monitor's statuses --- */
+
+static int take_kept(struct keeper *k, const struct monitor_record *record)
+{
+	struct container_spec spec = {.id = record->id, .generation = record->generation};
+	struct keeper_sandbox *sb;
+
+	if (!record->id.text[0]) {
+		k->recent[k->recent_next++ % KEEPER_RECENT] = *record;
+		return 0;
+	}
+	sb = keeper_sandbox_new(k, &spec);
+	if (!sb)
+		return -ENOMEM;
+	sb->c.init_pid = record->pid;
+	sb->c.init_start = record->start;
+	sb->status = record->status;
+	sb->has_status = record->is_known;
+	sb->oom_kills = record->oom_kills;
+	sb->is_told = true;
+	return 0;
+}
+
+static int read_kept(struct keeper *k)
+{
+	for (;;) {
+		struct pollfd ready = {.fd = k->link.fd, .events = POLLIN};
+		struct monitor_record record;
+		int r = monitor_link_receive(k->link.fd, &record);
+
+		if (r == -EAGAIN) {
+			r = poll(&ready, 1, SYNC_MS);
+			if (r > 0 || (r < 0 && errno == EINTR))
+				continue;
+			return r == 0 ? -ETIMEDOUT : -errno;
+		}
+		if (r == 0 && record.kind == MONITOR_SYNCED)
+			return 0;
+		if (r == 0)
+			r = take_kept(k, &record);
+		if (r < 0)
+			return r;
+	}
+}
+
+/* --- running ones --- */
+
+static bool is_child_of_monitor(pid_t pid)
+{
+	struct process_stat stat;
+
+	return process_stat(pid, &stat) == 0 && stat.parent == getppid();
+}
+
+static int adopt_one(void *arg, const struct sandbox_id *id)
+{
+	struct keeper *k = arg;
+	struct container c = {.init_pidfd = -1};
+	struct keeper_sandbox *sb;
+	struct err err = {0};
+
+	if (container_adopt(&c, k->host, id, &err) < 0)
+		return 0;
+	sb = keeper_sandbox_find(k, str_of(id->text));
+	if (!sb)
+		sb = keeper_sandbox_new(k, &c.spec);
+	if (!sb)
+		return -ENOMEM;
+	sb->c = c;
+	sb->is_told = true;
+	sb->is_ours = is_child_of_monitor(c.init_pid);
+	log_info("adopted sandbox=%s generation=%llu pid=%d", id->text,
+		 (unsigned long long)c.spec.generation, (int)c.init_pid);
+	keeper_sandbox_run(sb);
+	return 0;
+}
+
+/* --- what remains of others --- */
+
+static int is_adopted(void *arg, pid_t pid, uint64_t start)
+{
+	struct keeper *k = arg;
+
+	return keeper_sandbox_find_init(k, pid, start) != NULL;
+}
+
+static int bury_one(void *arg, const struct sandbox_id *id)
+{
+	struct keeper *k = arg;
+	struct keeper_sandbox *sb = keeper_sandbox_find(k, str_of(id->text));
+	struct container_spec spec = {.id = *id};
+
+	if (sb && sb->state != KEEPER_NEW)
+		return 0;
+	if (!sb) {
+		struct container c = {.init_pidfd = -1};
+		bool has_record = read_record(container_host_run_fd(k->host), id, &c) == 0;
+
+		sb = keeper_sandbox_new(k, has_record ? &c.spec : &spec);
+		if (!sb)
+			return -ENOMEM;
+		if (has_record) {
+			sb->c = c;
+			sb->is_told = true;
+		}
+	}
+	log_info("taking down what is left sandbox=%s", id->text);
+	keeper_sandbox_bury(sb);
+	return 0;
+}
+
+/* Those that were taken down and told, but not forgotten, and statuses that belong to nobody. */
+static void sort_rest(struct keeper *k)
+{
+	for (size_t i = 0; i < KEEPER_BUCKETS; i++) {
+		list_for_each (node, &k->buckets[i]) {
+			struct keeper_sandbox *sb = list_entry(node, struct keeper_sandbox, node);
+
+			if (sb->state == KEEPER_NEW)
+				keeper_sandbox_enter(sb, KEEPER_HAS_EXITED);
+		}
+	}
+	for (unsigned i = 0; i < KEEPER_RECENT; i++) {
+		const struct monitor_record *record = &k->recent[i];
+
+		if (record->pid && !keeper_sandbox_find_init(k, record->pid, record->start))
+			keeper_tell_monitor(k, &(struct monitor_record){.kind = MONITOR_SEEN,
+									.pid = record->pid,
+									.start = record->start});
+	}
+}
+
+int keeper_adopt(struct keeper *k, struct err *err)
+{
+	int run_fd = container_host_run_fd(k->host);
+	int r = read_kept(k);
+
+	if (r == 0)
+		r = for_each_id(run_fd, adopt_one, k);
+	if (r < 0)
+		return err_set(err, r, ERR_INTERNAL, "earlier sandboxes cannot be found: %s",
+			       strerror(-r));
+	r = process_kill_children(getppid(), is_adopted, k, SWEEP_MS);
+	if (r != 0)
+		log_warn("killed what an earlier keeper was at processes=%d", r);
+	r = for_each_id(run_fd, bury_one, k);
+	if (r < 0)
+		return err_set(err, r, ERR_INTERNAL, "remains cannot be taken down: %s",
+			       strerror(-r));
+	sort_rest(k);
+	return 0;
+}
+
+/* --- before the namespaces --- */
+
+struct search {
+	int run_fd;
+	pid_t found;
+};
+
+static int find_one(void *arg, const struct sandbox_id *id)
+{
+	struct search *search = arg;
+	struct container c = {.init_pidfd = -1};
+	struct process_stat stat;
+
+	if (read_record(search->run_fd, id, &c) < 0 || process_stat(c.init_pid, &stat) < 0 ||
+	    stat.start != c.init_start || stat.state == 'Z')
+		return 0;
+	search->found = c.init_pid;
+	return 1;
+}
+
+pid_t keeper_adopt_find_init(const char *run_dir)
+{
+	cleanup_fd int fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct search search = {.run_fd = fd};
+
+	if (fd >= 0)
+		for_each_id(fd, find_one, &search);
+	return search.found;
+}

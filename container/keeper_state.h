@@ -1,0 +1,137 @@
+/*
+ * The keeper's insides, for its own files: keeper.c (loop, monitor, end), keeper_requests.c (what
+ * berthd asks), keeper_sandbox.c (the life of one sandbox), keeper_group.c, keeper_disk.c and
+ * keeper_adopt.c.
+ *
+ *	            START                       STARTED               init's pidfd
+ *	  (new) ──> QUEUED ──> CREATING ──────> RUNNING ─────────────> DYING
+ *	               │          │ fails                                │ the monitor has its
+ *status v          v                                      v (freed)    TAKING_DOWN
+ *<─────────────────────────────┘ │ ├── it was never told to be running: FAILED ──> (freed) └──
+ *EXITED, told to each berthd ──> FORGET, START, REMOVE ──> (freed)
+ *
+ *	  (new), EXITED ── REMOVE ──> REMOVING ──> (freed)
+ */
+#ifndef BERTH_CONTAINER_KEEPER_STATE_H
+#define BERTH_CONTAINER_KEEPER_STATE_H
+
+#include "container/container.h"
+#include "container/job.h"
+#include "container/keeper.h"
+#include "container/keeper_conn.h"
+#include "container/monitor_link.h"
+#include "proto/keeper.h"
+
+#define KEEPER_BUCKETS       1024
+#define KEEPER_SANDBOXES_MAX 16384
+#define KEEPER_QUEUE_MAX     1024 /* starts that wait for their turn */
+#define KEEPER_ERRANDS_MAX   256  /* removals and counts that do */
+#define KEEPER_RECENT        1024 /* exits whose process nobody has claimed yet */
+
+enum keeper_state {
+	KEEPER_NEW,
+	KEEPER_QUEUED,
+	KEEPER_CREATING,
+	KEEPER_IS_RUNNING,
+	KEEPER_DYING,
+	KEEPER_TAKING_DOWN,
+	KEEPER_HAS_EXITED,
+	KEEPER_REMOVING,
+	KEEPER_STATES,
+};
+
+struct keeper {
+	const struct keeper_config *config;
+	struct loop loop;
+	struct container_host *host;
+	struct keeper_conn conn;
+	char warning[KEEPER_SENTENCE_MAX + 1];
+	struct list buckets[KEEPER_BUCKETS];
+	unsigned sandboxes, exited; /* all, and those of them that are HAS_EXITED */
+	unsigned unwanted;          /* starts of a connection that is gone, being undone */
+	struct job_pool runtimes, errands;
+	struct list usages;
+	struct watch link, signals;
+	struct timer idle, stop, greeting;
+	bool is_greeted; /* this berthd has said HELLO */
+	bool hello_waits, is_stopping;
+	struct keeper_asker hello;
+	struct monitor_record recent[KEEPER_RECENT];
+	unsigned recent_next;
+};
+
+struct keeper_sandbox {
+	struct list node; /* in its bucket */
+	struct keeper *keeper;
+	struct container c;
+	enum keeper_state state;
+	struct job job;
+	struct watch init;
+	struct timer timer;
+	struct keeper_asker starter;
+	struct list waiters;    /* KILL or REMOVE, answered at the end of it */
+	struct list group_ends; /* of keeper_group.c */
+	struct err failure;     /* why it did not start; code ERR_NONE: nothing failed */
+	int log_fd;
+	unsigned tries;
+	bool is_prepared, is_told, is_unwanted, is_kill_wanted;
+	bool is_ours; /* init is a child of our monitor, which will have its status */
+	bool has_status;
+	uint32_t status;
+	uint64_t oom_kills;
+};
+
+/* keeper.c */
+void keeper_answer_done(struct keeper *k, struct keeper_asker asker);
+void keeper_answer_failed(struct keeper *k, struct keeper_asker asker, const struct err *err);
+__attribute__((format(printf, 4, 5))) void keeper_refuse(struct keeper *k,
+							 struct keeper_asker asker,
+							 enum err_code code, const char *format,
+							 ...);
+void keeper_tell_monitor(struct keeper *k, const struct monitor_record *record);
+/* Something has ended: is there anything left to wait for? */
+void keeper_settle(struct keeper *k);
+
+/* keeper_requests.c. "berthd" is no sandbox for us: <run>/berthd is berthd's own directory. */
+bool keeper_id_is_valid(struct str id);
+/* As struct keeper_conn calls it. */
+int keeper_on_frame(struct keeper_conn *conn, const struct frame_head *head, struct str bytes);
+void keeper_greet(struct keeper *k);
+
+/* keeper_sandbox.c. `id` must be valid. */
+struct keeper_sandbox *keeper_sandbox_find(struct keeper *k, struct str id);
+/* NULL when there are too many, or no memory. */
+struct keeper_sandbox *keeper_sandbox_new(struct keeper *k, const struct container_spec *spec);
+void keeper_sandbox_free(struct keeper_sandbox *sb);
+void keeper_sandbox_enter(struct keeper_sandbox *sb, enum keeper_state state);
+/* 0, or -EBUSY: too many wait; it is not queued then. */
+int keeper_sandbox_start(struct keeper_sandbox *sb, struct keeper_asker starter);
+/* It runs: watches its init. */
+void keeper_sandbox_run(struct keeper_sandbox *sb);
+void keeper_sandbox_kill(struct keeper_sandbox *sb);
+void keeper_sandbox_take_down(struct keeper_sandbox *sb);
+/* Answered with DONE at the end of it, or FAILED if that fails. */
+int keeper_sandbox_wait(struct keeper_sandbox *sb, struct keeper_asker asker);
+void keeper_sandbox_answer_waiters(struct keeper_sandbox *sb, const struct err *failure);
+/* Its berthd is gone. */
+void keeper_sandbox_abandon(struct keeper_sandbox *sb);
+void keeper_sandbox_tell_exit(struct keeper_sandbox *sb);
+/* Found with its init dead, or half-made: its status may be among the recent ones. */
+void keeper_sandbox_bury(struct keeper_sandbox *sb);
+struct keeper_sandbox *keeper_sandbox_find_init(struct keeper *k, pid_t pid, uint64_t start);
+/* One exit status of the monitor's. */
+void keeper_take_status(struct keeper *k, const struct monitor_record *record);
+
+/* keeper_group.c */
+void keeper_group_end(struct keeper_sandbox *sb, uint32_t group, struct keeper_asker asker);
+/* Its init has ended, and with it everything in every group. */
+void keeper_group_end_all(struct keeper_sandbox *sb);
+
+/* keeper_disk.c */
+void keeper_disk_remove(struct keeper_sandbox *sb);
+void keeper_disk_usage(struct keeper *k, const struct sandbox_id *id, struct keeper_asker asker);
+
+/* keeper_adopt.c: before anything is served. */
+int keeper_adopt(struct keeper *k, struct err *err);
+
+#endif

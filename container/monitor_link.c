@@ -1,0 +1,31 @@
+#include "container/monitor_link.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+int monitor_link_send(int fd, const struct monitor_record *record)
+{
+	ssize_t n;
+
+	do
+		n = send(fd, record, sizeof(*record), MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0; /* SOCK_SEQPACKET: all of it, or nothing */
+}
+
+int monitor_link_receive(int fd, struct monitor_record *ret)
+{
+	ssize_t n;
+
+	do
+		n = recv(fd, ret, sizeof(*ret), MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == ECONNRESET ? -EPIPE : -errno;
+	if (n == 0)
+		return -EPIPE;
+	if (n != sizeof(*ret) || !ret->id.text[0])
+		return n == sizeof(*ret) ? 0 : -EBADMSG;
+	ret->id.text[SANDBOX_ID_MAX] = '\0';
+	return sandbox_id_is_valid(str_of(ret->id.text)) ? 0 : -EBADMSG;
+}

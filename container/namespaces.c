@@ -1,0 +1,94 @@
+#include "container/namespaces.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cgroups.h"
+#include "base/cleanup.h"
+
+#define MOUNTINFO_MAX (4 * 1024 * 1024)
+
+static int read_cgroups(struct cgroups *ret, struct err *err)
+{
+	cleanup_fd int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	struct buf buf;
+	ssize_t n = -1;
+
+	buf_init(&buf, MOUNTINFO_MAX);
+	while (fd >= 0) {
+		char *room = buf_room(&buf, 4096);
+
+		errno = ENOMEM;
+		n = room ? read(fd, room, 4096) : -1;
+		if (n <= 0)
+			break;
+		buf_added(&buf, (size_t)n);
+	}
+	if (n == 0)
+		cgroups_parse(ret, (struct str){buf_at(&buf), buf_len(&buf)});
+	buf_close(&buf);
+	if (n < 0)
+		return err_set(err, -errno, ERR_INTERNAL, "/proc/self/mountinfo cannot be read: %s",
+			       strerror(errno));
+	return 0;
+}
+
+static int hide(const char *path, bool is_rootless, struct err *err)
+{
+	int r;
+
+	/* A mount that came with the user namespace is locked: it can only be covered. */
+	if (is_rootless)
+		r = mount("berth", path, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+			  "size=4k,nr_inodes=2,mode=0555");
+	else
+		r = umount2(path, MNT_DETACH);
+	if (r < 0)
+		return err_set(err, -errno, ERR_INTERNAL,
+			       "the cgroup v2 mount \"%s\" cannot be hidden: %s", path,
+			       strerror(errno));
+	return 0;
+}
+
+int namespaces_copy_mounts(struct err *err)
+{
+	if (unshare(CLONE_NEWNS) < 0)
+		return err_set(err, -errno, ERR_INTERNAL, "no mount namespace: %s",
+			       strerror(errno));
+	if (mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0)
+		return err_set(err, -errno, ERR_INTERNAL, "mounts cannot be made slaves: %s",
+			       strerror(errno));
+	return 0;
+}
+
+int namespaces_enter_mounts(bool is_rootless, int *ret_cgroup2_fd, struct err *err)
+{
+	cleanup_free struct cgroups *cgroups = malloc(sizeof(*cgroups));
+	cleanup_fd int fd = -1;
+	const char *v2;
+	int r;
+
+	if (!cgroups)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	r = namespaces_copy_mounts(err);
+	if (r == 0)
+		r = read_cgroups(cgroups, err);
+	if (r < 0)
+		return r;
+	v2 = cgroups->of[CGROUPS_UNIFIED].mount;
+	if (*v2)
+		fd = open(v2, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*v2 && cgroups_mode(cgroups) == HOST_CGROUPS_HYBRID) {
+		r = hide(v2, is_rootless, err);
+		if (r < 0)
+			return r;
+	}
+	*ret_cgroup2_fd = take_fd(&fd);
+	return 0;
+}

@@ -1,0 +1,27 @@
+/* What /proc says about one process. */
+#ifndef BERTH_CONTAINER_PROCESS_H
+#define BERTH_CONTAINER_PROCESS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct process_stat {
+	char state; /* 'Z': a zombie */
+	pid_t parent;
+	uint64_t start; /* clock ticks after boot: with the pid, one process */
+};
+
+/* -ESRCH when there is no such process. */
+int process_stat(pid_t pid, struct process_stat *ret);
+
+/*
+ * SIGKILLs all children of `parent` for which `is_kept` says no, and waits up to `timeout_ms` until
+ * they are gone. How many it found, or -ETIMEDOUT.
+ */
+int process_kill_children(pid_t parent, int (*is_kept)(void *arg, pid_t pid, uint64_t start),
+			  void *arg, unsigned timeout_ms);
+
+int process_pidfd_open(pid_t pid);
+int process_pidfd_kill(int pidfd, int number);
+
+#endif
