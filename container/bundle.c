@@ -1,0 +1,164 @@
+#include "container/bundle.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "container/dir.h"
+#include "container/image.h"
+#include "container/oci_config.h"
+#include "container/rootfs.h"
+#include "container/tree.h"
+
+static int write_owned(int dir, const char *name, uid_t owner, const char *text)
+{
+	cleanup_fd int fd = dir_open_file(dir, name, O_WRONLY | O_CREAT | O_EXCL, 0644);
+	int r = fd < 0 ? fd : dir_write_all(fd, str_of(text));
+
+	if (r == 0 && (fchmod(fd, 0644) < 0 || fchown(fd, owner, owner) < 0))
+		r = -errno;
+	return r;
+}
+
+/* What a new disk holds: the sandbox's name. Nobody has written to it yet. */
+static int fill_upper(int upper, uid_t owner, const char *id)
+{
+	cleanup_fd int etc = dir_make(upper, "etc", 0755);
+	char text[256];
+	int r = etc < 0 ? etc : 0;
+
+	if (r == 0 && fchown(etc, owner, owner) < 0)
+		r = -errno;
+	snprintf(text, sizeof(text), "%s\n", id);
+	if (r == 0)
+		r = write_owned(etc, "hostname", owner, text);
+	snprintf(text, sizeof(text),
+		 "127.0.0.1 localhost %s\n::1 localhost ip6-localhost ip6-loopback\n", id);
+	return r < 0 ? r : write_owned(etc, "hosts", owner, text);
+}
+
+static int make_upper(int disk, uid_t owner, const char *id)
+{
+	cleanup_fd int upper = -1, work = dir_make(disk, "work", 0700);
+
+	if (work < 0)
+		return work;
+	if (mkdirat(disk, "upper", 0755) < 0)
+		return errno == EEXIST ? 0 : -errno;
+	upper = dir_make(disk, "upper", 0755);
+	if (upper < 0)
+		return upper;
+	if (fchown(upper, owner, owner) < 0)
+		return -errno;
+	return fill_upper(upper, owner, id);
+}
+
+int bundle_open_disk(struct container *c, const struct container_host *host, bool *ret_is_new,
+		     struct err *err)
+{
+	const char *id = c->spec.id.text;
+	cleanup_fd int disk = -1;
+	struct stat st;
+	int r;
+
+	*ret_is_new = fstatat(host->sandboxes_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0;
+	disk = dir_make(host->sandboxes_fd, id, 0700);
+	if (disk < 0)
+		return err_set(err, disk, ERR_START_FAILED, "cannot make the sandbox's disk: %s",
+			       strerror(-disk));
+	r = ids_assign(host->ids, disk, &c->range, err);
+	if (r < 0)
+		return r;
+	r = make_upper(disk, ids_map(host->ids, c->range).first, id);
+	if (r < 0)
+		return err_set(err, r, ERR_START_FAILED, "cannot make the sandbox's disk: %s",
+			       strerror(-r));
+	return take_fd(&disk);
+}
+
+static int write_config(const struct container *c, const struct container_host *host, int bundle,
+			struct err *err)
+{
+	cleanup(buf_close) struct buf text;
+	int r;
+
+	buf_init(&text, OCI_CONFIG_MAX);
+	r = oci_config_write(&text, host, c);
+	if (r == 0)
+		r = dir_replace(bundle, "config.json", (struct str){buf_at(&text), buf_len(&text)},
+				0600);
+	if (r < 0)
+		return err_set(err, r, ERR_START_FAILED, "cannot write config.json: %s",
+			       strerror(-r));
+	return 0;
+}
+
+int bundle_make(const struct container *c, const struct container_host *host, int disk_fd,
+		struct err *err)
+{
+	char image[128];
+	struct rootfs_plan plan = {
+		.image = image,
+		.map = ids_map(host->ids, c->range),
+		.is_read_only = c->spec.is_read_only,
+		.shares_host = strcmp(c->spec.image, IMAGE_HOST) == 0,
+	};
+	cleanup_fd int run = -1, bundle = -1;
+	int r;
+
+	snprintf(image, sizeof(image), "%s/rootfs", c->spec.image);
+	if (plan.shares_host)
+		plan.image = host->image.path;
+	if (mkdirat(host->run_fd, c->spec.id.text, 0711) < 0)
+		return errno == EEXIST
+			       ? err_set(err, -EEXIST, ERR_CONFLICT,
+					 "remains of an earlier start must be taken down first")
+			       : err_set(err, -errno, ERR_START_FAILED,
+					 "cannot make its run directory: %s", strerror(errno));
+	run = dir_make(host->run_fd, c->spec.id.text, 0711);
+	bundle = run < 0 ? run : dir_make(run, "bundle", 0711);
+	if (bundle < 0)
+		r = err_set(err, bundle, ERR_START_FAILED, "cannot make its run directory: %s",
+			    strerror(-bundle));
+	else
+		r = rootfs_mount(host, &plan, disk_fd, bundle, err);
+	if (r == 0)
+		r = write_config(c, host, bundle, err);
+	if (r < 0)
+		bundle_remove(host, c->spec.id.text);
+	return r;
+}
+
+int bundle_remove(const struct container_host *host, const char *id)
+{
+	cleanup_fd int run = dir_open(host->run_fd, id);
+	cleanup_fd int bundle = run < 0 ? -1 : dir_open(run, "bundle");
+	int r = bundle < 0 ? 0 : rootfs_unmount(bundle);
+
+	return r < 0 ? r : tree_remove(host->run_fd, id);
+}
+
+int bundle_bind_agent(const struct container *c, const struct container_host *host, struct err *err)
+{
+	cleanup_fd int run = dir_open(host->run_fd, c->spec.id.text);
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	/* By the fd: the path itself may be longer than an address can hold. */
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/agent.sock", run);
+	if (run < 0 || fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    fchmodat(run, "agent.sock", 0600, 0) < 0 ||
+	    fchownat(run, "agent.sock", host->daemon_uid, host->daemon_gid, AT_SYMLINK_NOFOLLOW) <
+		    0)
+		return err_set(err, run < 0 ? run : -errno, ERR_START_FAILED,
+			       "cannot make its agent socket: %s",
+			       strerror(run < 0 ? -run : errno));
+	return take_fd(&fd);
+}

@@ -1,0 +1,356 @@
+#include "container/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "container/dir.h"
+
+#define MOUNTINFO_MAX (1024 * 1024)
+#define PATH_SIZE     160 /* "berth-<hash>/<id>/exec-<n>/<file>" */
+
+static int read_mountinfo(struct buf *buf)
+{
+	cleanup_fd int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : 1;
+
+	while (n > 0) {
+		char *room = buf_room(buf, 4096);
+
+		if (!room)
+			return -EFBIG;
+		n = read(fd, room, 4096);
+		if (n > 0)
+			buf_added(buf, (size_t)n);
+	}
+	return n < 0 ? -errno : 0;
+}
+
+static int open_root(const char *mount)
+{
+	return *mount ? open(mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
+/* Every v1 hierarchy, also those without a controller: the runtime makes a cgroup in each. */
+static void open_all_v1(struct cgroup_host *cg, struct str mountinfo)
+{
+	while (mountinfo.len && cg->all_v1_count < CGROUP_HIERARCHIES_MAX) {
+		struct str line = str_cut(&mountinfo, '\n'), mount = {"", 0};
+		bool is_v1 = memmem(line.at, line.len, " - cgroup ", 10);
+		char path[PATH_MAX];
+		int fd;
+
+		for (int field = 0; field < 5; field++)
+			mount = str_cut(&line, ' ');
+		if (!is_v1 || mount.len >= sizeof(path))
+			continue;
+		snprintf(path, sizeof(path), "%.*s", STR_ARGS(mount));
+		fd = open_root(path);
+		if (fd >= 0)
+			cg->all_v1_fds[cg->all_v1_count++] = fd;
+	}
+}
+
+static bool has_file(int dir, const char *name)
+{
+	return dir >= 0 && faccessat(dir, name, F_OK, 0) == 0;
+}
+
+static bool has_controller(int dir, const char *name)
+{
+	char text[1024];
+	ssize_t len = dir_read(dir, "cgroup.controllers", text, sizeof(text));
+	struct str words = {text, len > 0 ? (size_t)len : 0};
+
+	while (words.len) {
+		struct str word = str_cut(&words, ' ');
+
+		if (word.len && word.at[word.len - 1] == '\n')
+			word.len--;
+		if (str_eq(word, str_of(name)))
+			return true;
+	}
+	return false;
+}
+
+static void find_abilities(struct cgroup_host *cg)
+{
+	const int *v1 = cg->v1_fds;
+
+	if (cg->is_v2) {
+		cg->can_limit_memory = has_controller(cg->v2_fd, "memory");
+		cg->can_limit_swap = cg->can_limit_memory && access("/proc/swaps", F_OK) == 0;
+		cg->can_limit_cpu = has_controller(cg->v2_fd, "cpu");
+		cg->can_limit_pids = has_controller(cg->v2_fd, "pids");
+		cg->can_freeze = true;
+	} else {
+		cg->can_limit_memory = has_file(v1[CGROUPS_MEMORY], "memory.limit_in_bytes");
+		cg->can_limit_swap = has_file(v1[CGROUPS_MEMORY], "memory.memsw.limit_in_bytes");
+		cg->can_limit_cpu = has_file(v1[CGROUPS_CPU], "cpu.cfs_quota_us");
+		cg->can_limit_pids = v1[CGROUPS_PIDS] >= 0;
+		cg->can_freeze = v1[CGROUPS_FREEZER] >= 0 || cg->v2_fd >= 0;
+	}
+}
+
+int cgroup_host_init(struct cgroup_host *cg, int cgroup2_fd, bool is_rootless, uint64_t hash,
+		     struct err *err)
+{
+	cleanup_free struct cgroups *found = malloc(sizeof(*found));
+	cleanup(buf_close) struct buf text;
+	int r;
+
+	*cg = (struct cgroup_host){.v2_fd = -1};
+	for (int kind = 0; kind < CGROUPS_KINDS; kind++)
+		cg->v1_fds[kind] = -1;
+	snprintf(cg->name, sizeof(cg->name), "berth-%016llx", (unsigned long long)hash);
+	if (is_rootless)
+		return 0;
+	buf_init(&text, MOUNTINFO_MAX);
+	r = found ? read_mountinfo(&text) : -ENOMEM;
+	if (r < 0)
+		return err_set(err, r, ERR_INTERNAL, "cannot read the list of mounts: %s",
+			       strerror(-r));
+	cgroups_parse(found, (struct str){buf_at(&text), buf_len(&text)});
+	cg->v2_fd = cgroup2_fd >= 0 ? fcntl(cgroup2_fd, F_DUPFD_CLOEXEC, 3)
+				    : open_root(found->of[CGROUPS_UNIFIED].mount);
+	cg->is_v2 = !found->v1 && cg->v2_fd >= 0;
+	cg->is_used = found->v1 || cg->v2_fd >= 0;
+	for (int kind = CGROUPS_MEMORY; kind < CGROUPS_KINDS; kind++)
+		cg->v1_fds[kind] = open_root(found->of[kind].mount);
+	open_all_v1(cg, (struct str){buf_at(&text), buf_len(&text)});
+	find_abilities(cg);
+	return 0;
+}
+
+void cgroup_host_close(struct cgroup_host *cg)
+{
+	/* Fails while a sandbox is in there, as it should. */
+	for (unsigned i = 0; i < cg->all_v1_count; i++) {
+		unlinkat(cg->all_v1_fds[i], cg->name, AT_REMOVEDIR);
+		close(cg->all_v1_fds[i]);
+	}
+	if (cg->v2_fd >= 0)
+		unlinkat(cg->v2_fd, cg->name, AT_REMOVEDIR);
+	close_fdp(&cg->v2_fd);
+	for (int kind = 0; kind < CGROUPS_KINDS; kind++)
+		close_fdp(&cg->v1_fds[kind]);
+}
+
+unsigned cgroup_fds(const struct cgroup_host *cg, int *fds, unsigned max)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < cg->all_v1_count && count < max; i++)
+		fds[count++] = cg->all_v1_fds[i];
+	if (cg->v2_fd >= 0 && count < max)
+		fds[count++] = cg->v2_fd;
+	return count;
+}
+
+static const char *path_of(char path[PATH_SIZE], const struct cgroup_host *cg, const char *id,
+			   const char *file)
+{
+	snprintf(path, PATH_SIZE, "%s/%s%s%s", cg->name, id, *file ? "/" : "", file);
+	return path;
+}
+
+static int open_sandbox(const struct cgroup_host *cg, int root, const char *id)
+{
+	char path[PATH_SIZE];
+
+	return root < 0 ? -ENOENT : dir_open(root, path_of(path, cg, id, ""));
+}
+
+int cgroup_prepare(const struct cgroup_host *cg, const char *id, int *ret_fd)
+{
+	char path[PATH_SIZE];
+	int fd;
+
+	*ret_fd = -1;
+	if (!cgroup_has_groups(cg) || cg->is_v2)
+		return 0;
+	if ((mkdirat(cg->v2_fd, cg->name, 0755) < 0 && errno != EEXIST) ||
+	    (mkdirat(cg->v2_fd, path_of(path, cg, id, ""), 0755) < 0 && errno != EEXIST))
+		return -errno;
+	fd = open_sandbox(cg, cg->v2_fd, id);
+	if (fd < 0)
+		return fd;
+	*ret_fd = fd;
+	return 0;
+}
+
+int cgroup_delegate(const struct cgroup_host *cg, const char *id, uid_t uid)
+{
+	char path[PATH_SIZE];
+
+	if (!cgroup_has_groups(cg))
+		return 0;
+	/* To move a process from one cgroup to another is to write to their common ancestor too. */
+	if (fchownat(cg->v2_fd, path_of(path, cg, id, "cgroup.procs"), uid, (gid_t)-1,
+		     AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
+static void group_name(char name[32], uint32_t group)
+{
+	snprintf(name, 32, "exec-%u", group);
+}
+
+int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t group, uid_t uid,
+		      int *ret_fd)
+{
+	char name[32];
+	cleanup_fd int sandbox = open_sandbox(cg, cg->v2_fd, id);
+	cleanup_fd int fd = -1;
+
+	if (sandbox < 0)
+		return sandbox;
+	group_name(name, group);
+	if (mkdirat(sandbox, name, 0755) < 0)
+		return -errno;
+	fd = dir_open(sandbox, name);
+	if (fd < 0 || fchownat(fd, "cgroup.procs", uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0) {
+		int error = fd < 0 ? fd : -errno;
+
+		unlinkat(sandbox, name, AT_REMOVEDIR);
+		return error;
+	}
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+int cgroup_group_kill(const struct cgroup_host *cg, const char *id, uint32_t group)
+{
+	char name[32], file[64], path[PATH_SIZE];
+
+	group_name(name, group);
+	snprintf(file, sizeof(file), "%s/cgroup.kill", name);
+	return dir_write(cg->v2_fd, path_of(path, cg, id, file), "1");
+}
+
+int cgroup_group_is_empty(const struct cgroup_host *cg, const char *id, uint32_t group)
+{
+	char name[32], file[64], path[PATH_SIZE];
+	uint64_t populated;
+	int r;
+
+	group_name(name, group);
+	snprintf(file, sizeof(file), "%s/cgroup.events", name);
+	r = dir_read_key(cg->v2_fd, path_of(path, cg, id, file), "populated", &populated);
+	return r < 0 ? r : populated == 0;
+}
+
+static uint32_t group_number(const char *name)
+{
+	return strncmp(name, "exec-", 5) == 0 ? (uint32_t)strtoul(name + 5, NULL, 10) : 0;
+}
+
+/* Calls `each` for the exec groups of a sandbox. */
+static void for_groups(int sandbox, void (*each)(int sandbox, const char *name, void *data),
+		       void *data)
+{
+	int fd = dir_open(sandbox, ".");
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	if (!dir) {
+		close_fdp(&fd);
+		return;
+	}
+	while ((entry = readdir(dir)))
+		if (strncmp(entry->d_name, "exec-", 5) == 0)
+			each(sandbox, entry->d_name, data);
+	closedir(dir);
+}
+
+static void count_group(int sandbox, const char *name, void *data)
+{
+	uint32_t *made = data, number = group_number(name);
+
+	if (number >= *made)
+		*made = number + 1;
+}
+
+uint32_t cgroup_groups_made(const struct cgroup_host *cg, const char *id)
+{
+	cleanup_fd int sandbox = open_sandbox(cg, cg->v2_fd, id);
+	uint32_t made = 0;
+
+	if (sandbox >= 0)
+		for_groups(sandbox, count_group, &made);
+	return made;
+}
+
+static void remove_group(int sandbox, const char *name, void *data)
+{
+	unlinkat(sandbox, name, AT_REMOVEDIR);
+}
+
+/* 0: it is gone. */
+static int remove_from(const struct cgroup_host *cg, int root, const char *id)
+{
+	char path[PATH_SIZE];
+
+	path_of(path, cg, id, "");
+	if (root == cg->v2_fd) {
+		cleanup_fd int sandbox = dir_open(root, path);
+
+		if (sandbox < 0)
+			return sandbox == -ENOENT ? 0 : sandbox;
+		dir_write(sandbox, "cgroup.kill", "1");
+		for_groups(sandbox, remove_group, NULL);
+	}
+	if (unlinkat(root, path, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return -errno;
+	return 0;
+}
+
+int cgroup_remove(const struct cgroup_host *cg, const char *id, int timeout_ms)
+{
+	const struct timespec pause = {.tv_nsec = 1000 * 1000};
+	int fds[CGROUP_HIERARCHIES_MAX + 1], r = 0;
+	unsigned count = cgroup_fds(cg, fds, CGROUP_HIERARCHIES_MAX + 1);
+
+	/* The kernel tells nobody when the last dying process has left a cgroup. */
+	for (int waited = 0;; waited++) {
+		r = 0;
+		for (unsigned i = 0; i < count; i++) {
+			int one = remove_from(cg, fds[i], id);
+
+			r = one < 0 ? one : r;
+		}
+		if (r != -EBUSY || waited >= timeout_ms)
+			return r;
+		nanosleep(&pause, NULL);
+	}
+}
+
+void cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret)
+{
+	cleanup_fd int v2 = open_sandbox(cg, cg->v2_fd, id);
+	cleanup_fd int memory = open_sandbox(cg, cg->v1_fds[CGROUPS_MEMORY], id);
+	cleanup_fd int pids = open_sandbox(cg, cg->v1_fds[CGROUPS_PIDS], id);
+
+	*ret = (struct cgroup_stats){0};
+	if (v2 >= 0)
+		dir_read_key(v2, "cpu.stat", "usage_usec", &ret->cpu_us);
+	if (memory >= 0) {
+		dir_read_number(memory, "memory.usage_in_bytes", &ret->memory_bytes);
+		dir_read_number(memory, "memory.max_usage_in_bytes", &ret->memory_peak_bytes);
+		dir_read_key(memory, "memory.oom_control", "oom_kill", &ret->oom_kills);
+	} else if (v2 >= 0) {
+		dir_read_number(v2, "memory.current", &ret->memory_bytes);
+		dir_read_number(v2, "memory.peak", &ret->memory_peak_bytes);
+		dir_read_key(v2, "memory.events", "oom_kill", &ret->oom_kills);
+	}
+	if (pids >= 0 || v2 >= 0)
+		dir_read_number(pids >= 0 ? pids : v2, "pids.current", &ret->pids);
+}

@@ -1,0 +1,68 @@
+/*
+ * Control groups of sandboxes: /berth-<hash>/<id> in each hierarchy, the hash being that of the
+ * state directory, so that keepers do not meet.
+ *
+ *	v2        the runtime makes <id> and sets the limits; we add exec groups below it
+ *	v1        the runtime makes <id> in every hierarchy and sets the limits; no exec groups
+ *	hybrid    both: limits in v1; <id> in v2 is ours, and the runtime is started in it
+ *
+ * An exec group is <id>/exec-<n> in v2. It needs no controllers: init clones a process into it, and
+ * cgroup.kill ends whatever came of that process. Rootless there are no cgroups (yet).
+ */
+#ifndef BERTH_CONTAINER_CGROUP_H
+#define BERTH_CONTAINER_CGROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/cgroups.h"
+#include "base/err.h"
+
+#define CGROUP_HIERARCHIES_MAX 16
+#define CGROUP_NAME_MAX        32
+
+struct cgroup_host {
+	bool is_used; /* false: the runtime is told to leave cgroups alone */
+	bool is_v2;   /* limits are there */
+	bool can_limit_memory, can_limit_swap, can_limit_cpu, can_limit_pids, can_freeze;
+	char name[CGROUP_NAME_MAX];
+	int v2_fd;                 /* root of the unified hierarchy, -1: none */
+	int v1_fds[CGROUPS_KINDS]; /* roots of the hierarchies we read from, -1: none */
+	int all_v1_fds[CGROUP_HIERARCHIES_MAX];
+	unsigned all_v1_count;
+};
+
+/* Looks around in our mount namespace. `cgroup2_fd` may be -1, and stays the caller's. */
+int cgroup_host_init(struct cgroup_host *cg, int cgroup2_fd, bool is_rootless, uint64_t hash,
+		     struct err *err);
+void cgroup_host_close(struct cgroup_host *cg);
+
+static inline bool cgroup_has_groups(const struct cgroup_host *cg)
+{
+	return cg->is_used && cg->v2_fd >= 0;
+}
+
+/* Hybrid: makes <id> and gives its fd, to start the runtime in. Otherwise -1, and all is well. */
+int cgroup_prepare(const struct cgroup_host *cg, const char *id, int *ret_fd);
+/* Lets `uid`, the sandbox's root, move its processes between its exec groups. */
+int cgroup_delegate(const struct cgroup_host *cg, const char *id, uid_t uid);
+/* Kills what is in there and removes it, also what a runtime left; waits up to `timeout_ms`. */
+int cgroup_remove(const struct cgroup_host *cg, const char *id, int timeout_ms);
+/* The fds that cgroup_remove() works with; how many. */
+unsigned cgroup_fds(const struct cgroup_host *cg, int *fds, unsigned max);
+
+struct cgroup_stats {
+	uint64_t cpu_us, memory_bytes, memory_peak_bytes, pids, oom_kills;
+};
+/* What cannot be read is 0. */
+void cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret);
+
+int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t group, uid_t uid,
+		      int *ret_fd);
+int cgroup_group_kill(const struct cgroup_host *cg, const char *id, uint32_t group);
+int cgroup_group_is_empty(const struct cgroup_host *cg, const char *id, uint32_t group);
+/* One more than the highest number that is there. */
+uint32_t cgroup_groups_made(const struct cgroup_host *cg, const char *id);
+
+#endif

@@ -1,0 +1,275 @@
+#include "container/container.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "container/bundle.h"
+#include "container/child.h"
+#include "container/dir.h"
+#include "container/image.h"
+#include "container/limits.h"
+#include "container/record.h"
+#include "container/runtime.h"
+#include "container/tree.h"
+
+#define DEATH_TIMEOUT_MS  10000
+#define CGROUP_TIMEOUT_MS 5000
+
+static int check_spec(const struct container_spec *spec, struct err *err)
+{
+	size_t id_len = strnlen(spec->id.text, sizeof(spec->id.text));
+
+	if (id_len == sizeof(spec->id.text) ||
+	    !sandbox_id_is_valid((struct str){spec->id.text, id_len}))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "that is no sandbox id");
+	/* <run>/berthd holds the API's socket. */
+	if (strcmp(spec->id.text, "berthd") == 0)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "the id \"berthd\" is taken");
+	if (strnlen(spec->image, sizeof(spec->image)) == sizeof(spec->image) ||
+	    !image_name_is_valid(spec->image))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "that is no name of an image");
+	return 0;
+}
+
+int container_prepare(struct container *c, const struct container_host *host,
+		      const struct container_spec *spec, struct err *err)
+{
+	cleanup_fd int disk = -1, group = -1;
+	bool is_new = false;
+	int r = check_spec(spec, err);
+
+	*c = (struct container){.spec = *spec, .init_pidfd = -1};
+	if (r == 0)
+		r = limits_complete(&c->spec.limits, host, err);
+	if (r < 0)
+		return r;
+	disk = bundle_open_disk(c, host, &is_new, err);
+	r = disk < 0 ? disk : bundle_make(c, host, disk, err);
+	if (r == 0) {
+		r = cgroup_prepare(&host->cgroup, c->spec.id.text, &group);
+		if (r < 0) {
+			err_set(err, r, ERR_START_FAILED, "cannot make its cgroup: %s",
+				strerror(-r));
+			bundle_remove(host, c->spec.id.text);
+		}
+	}
+	if (r < 0 && is_new)
+		tree_remove(host->sandboxes_fd, c->spec.id.text);
+	return r;
+}
+
+int container_create(struct container *c, const struct container_host *host, pid_t *ret_pid,
+		     int *ret_log_fd, struct err *err)
+{
+	const char *id = c->spec.id.text;
+	cleanup_fd int log = memfd_create("berth-runtime-log", MFD_CLOEXEC);
+	cleanup_fd int run = dir_open(host->run_fd, id);
+	cleanup_fd int bundle = run < 0 ? run : dir_open(run, "bundle");
+	cleanup_fd int agent = -1, group = -1;
+	int r, pidfd;
+
+	if (log < 0 || bundle < 0)
+		return err_set(err, log < 0 ? -errno : bundle, ERR_START_FAILED,
+			       "its bundle is not there: %s", strerror(log < 0 ? errno : -bundle));
+	agent = bundle_bind_agent(c, host, err);
+	if (agent < 0)
+		return agent;
+	r = cgroup_prepare(&host->cgroup, id, &group);
+	if (r < 0)
+		return err_set(err, r, ERR_START_FAILED, "cannot make its cgroup: %s",
+			       strerror(-r));
+	pidfd = runtime_start(host,
+			      &(struct runtime_run){.id = id,
+						    .bundle_fd = bundle,
+						    .agent_fd = agent,
+						    .log_fd = log,
+						    .cgroup_fd = group},
+			      ret_pid);
+	if (pidfd < 0)
+		return err_set(err, pidfd, ERR_START_FAILED, "cannot start the runtime: %s",
+			       strerror(-pidfd));
+	*ret_log_fd = take_fd(&log);
+	return pidfd;
+}
+
+static int open_pid(pid_t pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static bool has_ended(int pidfd, int timeout_ms)
+{
+	struct pollfd end = {.fd = pidfd, .events = POLLIN};
+	int r;
+
+	do
+		r = poll(&end, 1, timeout_ms);
+	while (r < 0 && errno == EINTR);
+	return r > 0;
+}
+
+static int runtime_failed(const struct container_host *host, int status, int log_fd,
+			  struct err *err)
+{
+	char words[400];
+
+	runtime_words(log_fd, words, sizeof(words));
+	if (words[0])
+		return err_set(err, -EIO, ERR_START_FAILED, "%s", words);
+	if (WIFSIGNALED(status))
+		return err_set(err, -EIO, ERR_START_FAILED, "%s was killed by signal %d",
+			       host->runtime, WTERMSIG(status));
+	return err_set(err, -EIO, ERR_START_FAILED, "%s ended with status %d and no word",
+		       host->runtime, WEXITSTATUS(status));
+}
+
+int container_created(struct container *c, const struct container_host *host, int status,
+		      int log_fd, struct err *err)
+{
+	const char *id = c->spec.id.text;
+	cleanup_fd int run = dir_open(host->run_fd, id), pidfd = -1;
+	uint64_t pid;
+	int r;
+
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		return runtime_failed(host, status, log_fd, err);
+	r = run < 0 ? run : dir_read_number(run, "bundle/pid", &pid);
+	if (r < 0 || pid <= 1 || pid > INT32_MAX)
+		return err_set(err, r < 0 ? r : -EBADMSG, ERR_START_FAILED,
+			       "the runtime did not say which process it started");
+	pidfd = open_pid((pid_t)pid);
+	if (pidfd < 0 || record_start_time((pid_t)pid, &c->init_start) < 0 || has_ended(pidfd, 0))
+		return err_set(err, -ECHILD, ERR_START_FAILED, "its first process ended at once");
+	c->init_pid = (pid_t)pid;
+	r = cgroup_delegate(&host->cgroup, id, ids_map(host->ids, c->range).first);
+	if (r == 0)
+		r = record_write(run, c, host->boot_id);
+	c->init_pidfd = take_fd(&pidfd);
+	if (r < 0)
+		return err_set(err, r, ERR_START_FAILED, "cannot record it: %s", strerror(-r));
+	return 0;
+}
+
+int container_kill(const struct container *c)
+{
+	if (c->init_pidfd < 0)
+		return -ESRCH;
+	if (syscall(SYS_pidfd_send_signal, c->init_pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
+		return -errno;
+	return 0;
+}
+
+/* In the worker: 0, or 1 if something stayed. */
+static int take_down(const struct container *c, const struct container_host *host)
+{
+	const char *id = c->spec.id.text;
+	struct stat st;
+	int r = 0;
+
+	if (container_kill(c) == 0 && !has_ended(c->init_pidfd, DEATH_TIMEOUT_MS))
+		return 1;
+	/* With its first process the whole pid namespace is dead, so "delete" needs no force. */
+	if (fstatat(host->runtime_fd, id, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    runtime_delete(host, id) < 0)
+		tree_remove(host->runtime_fd, id);
+	if (cgroup_remove(&host->cgroup, id, CGROUP_TIMEOUT_MS) < 0)
+		r = 1;
+	if (bundle_remove(host, id) < 0)
+		r = 1;
+	return r;
+}
+
+int container_take_down(struct container *c, const struct container_host *host, pid_t *ret_pid,
+			struct err *err)
+{
+	int fds[CGROUP_HIERARCHIES_MAX + 8], r;
+	unsigned count = cgroup_fds(&host->cgroup, fds, CGROUP_HIERARCHIES_MAX + 1);
+
+	fds[count++] = host->run_fd;
+	fds[count++] = host->runtime_fd;
+	if (c->init_pidfd >= 0)
+		fds[count++] = c->init_pidfd;
+	r = child_fork(fds, count, ret_pid);
+	if (r < 0)
+		return err_set(err, r, ERR_INTERNAL, "cannot fork: %s", strerror(-r));
+	if (*ret_pid == 0)
+		_exit(take_down(c, host));
+	return r;
+}
+
+int container_adopt(struct container *c, const struct container_host *host,
+		    const struct sandbox_id *id, struct err *err)
+{
+	cleanup_fd int run = -1, pidfd = -1;
+	uint64_t start;
+	int r;
+
+	*c = (struct container){.spec.id = *id, .init_pidfd = -1};
+	run = dir_open(host->run_fd, id->text);
+	r = run < 0 ? run : record_read(run, c, host->boot_id);
+	if (r < 0)
+		return err_set(err, r, ERR_NOT_FOUND, "no record of a running sandbox: %s",
+			       strerror(-r));
+	pidfd = open_pid(c->init_pid);
+	if (pidfd < 0 || record_start_time(c->init_pid, &start) < 0 || start != c->init_start ||
+	    has_ended(pidfd, 0))
+		return err_set(err, -ESRCH, ERR_NOT_FOUND, "its first process has ended");
+	c->init_pidfd = take_fd(&pidfd);
+	c->groups_made = cgroup_groups_made(&host->cgroup, id->text);
+	return 0;
+}
+
+int container_group_new(struct container *c, const struct container_host *host, uint32_t *ret_group,
+			int *ret_dir_fd, struct err *err)
+{
+	int r;
+
+	if (!cgroup_has_groups(&host->cgroup))
+		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED, "this host has no exec groups");
+	r = cgroup_group_make(&host->cgroup, c->spec.id.text, c->groups_made,
+			      ids_map(host->ids, c->range).first, ret_dir_fd);
+	if (r < 0)
+		return err_set(err, r, ERR_INTERNAL, "cannot make an exec group: %s", strerror(-r));
+	*ret_group = c->groups_made++;
+	return 0;
+}
+
+int container_group_kill(const struct container *c, const struct container_host *host,
+			 uint32_t group)
+{
+	if (!cgroup_has_groups(&host->cgroup) || group >= c->groups_made)
+		return -ENOENT;
+	return cgroup_group_kill(&host->cgroup, c->spec.id.text, group);
+}
+
+int container_group_is_empty(const struct container *c, const struct container_host *host,
+			     uint32_t group)
+{
+	if (!cgroup_has_groups(&host->cgroup) || group >= c->groups_made)
+		return -ENOENT;
+	return cgroup_group_is_empty(&host->cgroup, c->spec.id.text, group);
+}
+
+int container_stats(const struct container *c, const struct container_host *host,
+		    struct container_stats *ret)
+{
+	struct cgroup_stats stats;
+
+	if (!host->cgroup.is_used)
+		return -EOPNOTSUPP;
+	cgroup_read(&host->cgroup, c->spec.id.text, &stats);
+	*ret = (struct container_stats){stats.cpu_us, stats.memory_bytes, stats.memory_peak_bytes,
+					stats.pids, stats.oom_kills};
+	return 0;
+}

@@ -1,0 +1,39 @@
+/* What struct container_host is, for the files of container/ only. */
+#ifndef BERTH_CONTAINER_HOST_STATE_H
+#define BERTH_CONTAINER_HOST_STATE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "container/caps.h"
+#include "container/cgroup.h"
+#include "container/host.h"
+#include "container/ids.h"
+#include "container/image.h"
+
+#define BOOT_ID_SIZE 40
+
+struct container_host {
+	char state_dir[PATH_MAX], run_dir[PATH_MAX];
+	char runtime[PATH_MAX];
+	enum runtime_kind kind;
+	bool is_rootless, has_one_id;
+	uid_t daemon_uid;
+	gid_t daemon_gid;
+	int state_fd, run_fd, sandboxes_fd, images_fd;
+	int runtime_fd; /* <run>/.runtime: the runtime's own state */
+	int guest_fd;   /* a read-only tmpfs with a copy of berth-init, attached to <run>/.guest */
+	struct ids *ids;
+	struct cgroup_host cgroup;
+	struct image_host image;
+	struct caps caps;
+	char *filter; /* compiled, in base64; NULL: the runtime takes rules only */
+	uint64_t memory_bytes;
+	uint64_t files_max;
+	int oom_score_adj; /* our own, which an init cannot go below */
+	char boot_id[BOOT_ID_SIZE];
+	char warning[512];
+};
+
+#endif

@@ -1,0 +1,82 @@
+#include "container/limits.h"
+
+#include <errno.h>
+
+#define MEMORY_MIN     (8ULL << 20) /* the runtime's own process starts inside */
+#define MEMORY_MAX     (1ULL << 50)
+#define MEMORY_DEFAULT (2ULL << 30)
+#define CPU_MILLI_MIN  10 /* the kernel's shortest quota is a millisecond in a tenth of a second */
+#define CPU_MILLI_MAX  1000000
+#define PIDS_MIN       8
+#define PIDS_MAX       4194304
+#define PIDS_DEFAULT   1024
+#define FILES_MIN      16
+#define FILES_DEFAULT  65536
+
+static int check_range(uint64_t asked, uint64_t min, uint64_t max, const char *what,
+		       struct err *err)
+{
+	if (asked != 0 && (asked < min || asked > max))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s must be from %llu to %llu",
+			       what, (unsigned long long)min, (unsigned long long)max);
+	return 0;
+}
+
+static int check_able(uint64_t asked, bool is_able, const char *what, struct err *err)
+{
+	if (asked != 0 && !is_able)
+		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
+			       "this host cannot limit %s (no such cgroup controller for us)",
+			       what);
+	return 0;
+}
+
+static int check(const struct container_limits *limits, const struct container_host *host,
+		 struct err *err)
+{
+	const struct cgroup_host *cg = &host->cgroup;
+	int r = check_range(limits->memory_bytes, MEMORY_MIN, MEMORY_MAX, "memory", err);
+
+	if (r == 0)
+		r = check_range(limits->swap_bytes, 0, MEMORY_MAX, "swap", err);
+	if (r == 0)
+		r = check_range(limits->cpu_milli, CPU_MILLI_MIN, CPU_MILLI_MAX, "cpu_milli", err);
+	if (r == 0)
+		r = check_range(limits->pids, PIDS_MIN, PIDS_MAX, "pids", err);
+	if (r == 0)
+		r = check_range(limits->files, FILES_MIN, UINT32_MAX, "files", err);
+	if (r == 0)
+		r = check_range(limits->file_size, 1, INT64_MAX, "file_size", err);
+	if (r == 0)
+		r = check_able(limits->memory_bytes, cg->can_limit_memory, "memory", err);
+	if (r == 0)
+		r = check_able(limits->swap_bytes, cg->can_limit_swap, "swap", err);
+	if (r == 0)
+		r = check_able(limits->cpu_milli, cg->can_limit_cpu, "cpus", err);
+	if (r == 0)
+		r = check_able(limits->pids, cg->can_limit_pids, "processes", err);
+	if (r == 0 && limits->files > host->files_max)
+		r = err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
+			    "this host allows at most %llu open files",
+			    (unsigned long long)host->files_max);
+	return r;
+}
+
+int limits_complete(struct container_limits *limits, const struct container_host *host,
+		    struct err *err)
+{
+	int r = check(limits, host, err);
+
+	if (r < 0)
+		return r;
+	if (!limits->memory_bytes && host->cgroup.can_limit_memory)
+		limits->memory_bytes = host->memory_bytes / 2 < MEMORY_DEFAULT
+					       ? host->memory_bytes / 2
+					       : MEMORY_DEFAULT;
+	if (!limits->pids && host->cgroup.can_limit_pids)
+		limits->pids = PIDS_DEFAULT;
+	if (!limits->files)
+		limits->files =
+			host->files_max < FILES_DEFAULT ? (uint32_t)host->files_max : FILES_DEFAULT;
+	return 0;
+}

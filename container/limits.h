@@ -1,0 +1,21 @@
+/*
+ * How much of the machine a sandbox may take. What nobody asked for gets a default where this host
+ * can hold it; what was asked for and cannot be held is refused.
+ *
+ *	memory       the smaller of 2 GiB and half of the machine's
+ *	swap         none
+ *	cpus         all
+ *	processes    1,024
+ *	open files   65,536 for each process, or our own limit if that is lower
+ *	file size    any
+ */
+#ifndef BERTH_CONTAINER_LIMITS_H
+#define BERTH_CONTAINER_LIMITS_H
+
+#include "container/container.h"
+#include "container/host_state.h"
+
+int limits_complete(struct container_limits *limits, const struct container_host *host,
+		    struct err *err);
+
+#endif

@@ -1,0 +1,73 @@
+#include "container/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "container/dir.h"
+#include "container/image.h"
+
+#define RECORD_MAX 1024
+
+int record_start_time(pid_t pid, uint64_t *ret)
+{
+	char path[64], text[2048], *at;
+	cleanup_fd int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ssize_t len;
+
+	if (proc < 0)
+		return -errno;
+	snprintf(path, sizeof(path), "%d/stat", pid);
+	len = dir_read(proc, path, text, sizeof(text));
+	if (len < 0)
+		return (int)len;
+	/* The second field is a name in brackets that may hold anything. */
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	return at && sscanf(at, " %" SCNu64, ret) == 1 ? 0 : -EBADMSG;
+}
+
+int record_write(int dir, const struct container *c, const char *boot_id)
+{
+	char text[RECORD_MAX];
+	const struct container_limits *limits = &c->spec.limits;
+	int len = snprintf(text, sizeof(text),
+			   "version 1\nboot %s\npid %d\nstart %" PRIu64 "\ngeneration %" PRIu64
+			   "\nrange %u\nread_only %d\nmemory %" PRIu64 "\nswap %" PRIu64
+			   "\ncpu %u\npids %u\nfiles %u\nfile_size %" PRIu64 "\nimage %s\n",
+			   boot_id, c->init_pid, c->init_start, c->spec.generation, c->range,
+			   c->spec.is_read_only, limits->memory_bytes, limits->swap_bytes,
+			   limits->cpu_milli, limits->pids, limits->files, limits->file_size,
+			   c->spec.image);
+
+	return dir_replace(dir, "record", (struct str){text, (size_t)len}, 0600);
+}
+
+int record_read(int dir, struct container *c, const char *boot_id)
+{
+	char text[RECORD_MAX], boot[64];
+	struct container_limits *limits = &c->spec.limits;
+	int read_only, pid;
+	ssize_t len = dir_read(dir, "record", text, sizeof(text));
+
+	if (len < 0)
+		return (int)len;
+	_Static_assert(sizeof(c->spec.image) == 64, "as scanned below");
+	if (sscanf(text,
+		   "version 1\nboot %63s\npid %d\nstart %" SCNu64 "\ngeneration %" SCNu64
+		   "\nrange %u\nread_only %d\nmemory %" SCNu64 "\nswap %" SCNu64
+		   "\ncpu %u\npids %u\nfiles %u\nfile_size %" SCNu64 "\nimage %63s\n",
+		   boot, &pid, &c->init_start, &c->spec.generation, &c->range, &read_only,
+		   &limits->memory_bytes, &limits->swap_bytes, &limits->cpu_milli, &limits->pids,
+		   &limits->files, &limits->file_size, c->spec.image) != 13 ||
+	    pid <= 1 || !image_name_is_valid(c->spec.image))
+		return -EBADMSG;
+	c->init_pid = pid;
+	c->spec.is_read_only = read_only;
+	return strcmp(boot, boot_id) == 0 ? 0 : -ESTALE;
+}

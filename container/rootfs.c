@@ -1,0 +1,391 @@
+#include "container/rootfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "container/dir.h"
+
+#define SAFE       (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
+#define RUN_SIZE   "size=64m"
+#define BERTH_SIZE "size=4m"
+#define INIT_MAX   (16 * 1024 * 1024)
+
+/* The kernel's own words about a mount that failed, if there are any. */
+static int fs_failed(struct err *err, int error, int fs, const char *what)
+{
+	char words[256];
+	ssize_t n = read(fs, words, sizeof(words) - 1);
+
+	words[n > 0 ? n : 0] = '\0';
+	words[strcspn(words, "\n")] = '\0';
+	/* "e overlay: ..." */
+	return err_set(err, error, ERR_START_FAILED, "cannot mount %s: %s%s%s", what,
+		       strerror(-error), n > 2 ? ": " : "", n > 2 ? words + 2 : "");
+}
+
+struct fs_option {
+	const char *key, *value; /* value NULL: a flag */
+};
+
+/* A new file system, mounted nowhere yet. */
+static int fs_make(const char *type, const struct fs_option *options, unsigned attributes,
+		   struct err *err)
+{
+	cleanup_fd int fs = fsopen(type, FSOPEN_CLOEXEC);
+	int r = fs < 0 ? -errno : 0, mount;
+
+	for (; r == 0 && options->key; options++) {
+		r = options->value
+			    ? fsconfig(fs, FSCONFIG_SET_STRING, options->key, options->value, 0)
+			    : fsconfig(fs, FSCONFIG_SET_FLAG, options->key, NULL, 0);
+		r = r < 0 ? -errno : 0;
+	}
+	if (r == 0 && fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		r = -errno;
+	if (r < 0)
+		return fs_failed(err, r, fs, type);
+	mount = fsmount(fs, FSMOUNT_CLOEXEC, attributes);
+	return mount < 0 ? fs_failed(err, -errno, fs, type) : mount;
+}
+
+static int attach(int mount, int target, const char *what, struct err *err)
+{
+	if (move_mount(mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) <
+	    0)
+		return err_set(err, -errno, ERR_START_FAILED, "cannot attach %s: %s", what,
+			       strerror(errno));
+	return 0;
+}
+
+/* A user namespace with this map. It lives on in the fd, its only process does not. */
+static int make_userns(struct id_map map)
+{
+	struct clone_args args = {.flags = CLONE_NEWUSER};
+	long pid = syscall(SYS_clone3, &args, sizeof(args));
+	char path[64], text[64];
+	int r = 0, fd = -1;
+	cleanup_fd int proc = -1;
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	snprintf(path, sizeof(path), "/proc/%ld", pid);
+	snprintf(text, sizeof(text), "0 %u %u", map.first, map.count);
+	proc = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (proc < 0)
+		r = -errno;
+	if (r == 0)
+		r = dir_write(proc, "uid_map", text);
+	if (r == 0)
+		r = dir_write(proc, "gid_map", text);
+	if (r == 0) {
+		fd = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
+		r = fd < 0 ? -errno : 0;
+	}
+	kill((pid_t)pid, SIGKILL);
+	/* It has no exit signal, so that no other wait() takes it. */
+	waitpid((pid_t)pid, NULL, __WALL);
+	return r < 0 ? r : fd;
+}
+
+/* The image with its owners shifted to those of the sandbox. */
+static int map_image(int image, struct id_map map, struct err *err)
+{
+	cleanup_fd int userns = make_userns(map);
+	cleanup_fd int tree = -1;
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY};
+
+	if (userns < 0)
+		return err_set(err, userns, ERR_START_FAILED, "cannot make a user namespace: %s",
+			       strerror(-userns));
+	tree = open_tree(image, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0)
+		return err_set(err, -errno, ERR_START_FAILED, "cannot clone the image's mount: %s",
+			       strerror(errno));
+	attr.userns_fd = (uint64_t)userns;
+	if (mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return err_set(
+			err, -errno, ERR_START_FAILED,
+			"cannot map the image's owners (its file system may not know how): %s",
+			strerror(errno));
+	return take_fd(&tree);
+}
+
+static int overlay(const struct container_host *host, int image, int disk_fd, struct err *err)
+{
+	cleanup_fd int upper = dir_open(disk_fd, "upper"), work = dir_open(disk_fd, "work");
+	char paths[3][32];
+	struct fs_option options[] = {
+		{"source", "berth"},
+		{"lowerdir", paths[0]},
+		{"upperdir", paths[1]},
+		{"workdir", paths[2]},
+		/* Uppers are moved and forked; no handles into them are wanted. */
+		{"index", "off"},
+		{host->is_rootless ? "userxattr" : NULL, NULL},
+		{NULL, NULL},
+	};
+	const int fds[] = {image, upper, work};
+
+	if (upper < 0 || work < 0)
+		return err_set(err, -EINVAL, ERR_START_FAILED,
+			       "the sandbox's disk is not whole: %s",
+			       strerror(upper < 0 ? -upper : -work));
+	for (int i = 0; i < 3; i++)
+		snprintf(paths[i], sizeof(paths[i]), "/proc/self/fd/%d", fds[i]);
+	return fs_make("overlay", options, SAFE, err);
+}
+
+/*
+ * A mount point in the overlay, which must be a plain folder. Root inside may have left a symlink
+ * or a file in its place; that was never to be seen behind the mount, and goes.
+ */
+static int open_point(int root, const char *name, uid_t owner, struct err *err)
+{
+	int fd = dir_open_file(root, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0), r = 0;
+
+	if (fd >= 0)
+		return fd;
+	if ((fd == -ENOTDIR || fd == -ELOOP) && unlinkat(root, name, 0) < 0)
+		r = -errno;
+	if (r == 0 && mkdirat(root, name, 0755) < 0)
+		r = -errno;
+	if (r == 0 && fchownat(root, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
+	fd = r < 0 ? r : dir_open_file(root, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+	if (fd < 0)
+		return err_set(err, fd, ERR_START_FAILED,
+			       "/%s on the sandbox's disk is no folder to mount on: %s", name,
+			       strerror(-fd));
+	return fd;
+}
+
+/* One of the machine's folders. Recursive: what is mounted below it cannot be left out. */
+static int share(int root, const char *name, uid_t owner, struct err *err)
+{
+	struct mount_attr attr = {.attr_set = SAFE | MOUNT_ATTR_RDONLY};
+	cleanup_fd int target = open_point(root, name, owner, err);
+	cleanup_fd int tree = -1;
+	char path[32];
+
+	if (target < 0)
+		return target;
+	snprintf(path, sizeof(path), "/%s", name);
+	tree = open_tree(AT_FDCWD, path,
+			 AT_SYMLINK_NOFOLLOW | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0 ||
+	    mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
+		return err_set(err, -errno, ERR_START_FAILED, "cannot share %s: %s", path,
+			       strerror(errno));
+	return attach(tree, target, path, err);
+}
+
+/* A folder of the root mounted on itself, so that it stays writable when the root is not. */
+static int keep_writable(int root, const char *name, uid_t owner, struct err *err)
+{
+	cleanup_fd int target = open_point(root, name, owner, err);
+	cleanup_fd int tree = -1;
+
+	if (target < 0)
+		return target;
+	tree = open_tree(target, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0)
+		return err_set(err, -errno, ERR_START_FAILED, "cannot keep /%s writable: %s", name,
+			       strerror(errno));
+	return attach(tree, target, name, err);
+}
+
+static int make_tmpfs(const char *mode, const char *size, uid_t owner, struct err *err)
+{
+	char ids[16];
+	struct fs_option options[] = {
+		{"source", "tmpfs"}, {"mode", mode}, {"size", strchr(size, '=') + 1},
+		{"uid", ids},        {"gid", ids},   {NULL, NULL},
+	};
+
+	snprintf(ids, sizeof(ids), "%u", owner);
+	return fs_make("tmpfs", options, SAFE, err);
+}
+
+/* /run, /run/berth and /run/berth/init. */
+static int mount_run(const struct container_host *host, int root, uid_t owner, struct err *err)
+{
+	cleanup_fd int target = open_point(root, "run", owner, err);
+	cleanup_fd int run = target < 0 ? -1 : make_tmpfs("0755", RUN_SIZE, owner, err);
+	cleanup_fd int berth = run < 0 ? -1 : make_tmpfs("0700", BERTH_SIZE, owner, err);
+	cleanup_fd int point = -1, file = -1, init = -1;
+
+	if (berth < 0)
+		return -EIO;
+	if (mkdirat(run, "berth", 0700) < 0 || fchownat(run, "berth", owner, owner, 0) < 0)
+		return err_set(err, -errno, ERR_START_FAILED, "cannot fill /run: %s",
+			       strerror(errno));
+	point = dir_open_file(run, "berth", O_PATH | O_DIRECTORY, 0);
+	file = dir_open_file(berth, "init", O_RDONLY | O_CREAT | O_EXCL, 0555);
+	init = open_tree(host->guest_fd, "init", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (point < 0 || file < 0 || init < 0)
+		return err_set(err, -EIO, ERR_START_FAILED, "cannot make a place for berth-init");
+	/* From the outside in: a detached mount takes no others on older kernels. */
+	if (attach(run, target, "/run", err) < 0 || attach(berth, point, "/run/berth", err) < 0 ||
+	    attach(init, file, "/run/berth/init", err) < 0)
+		return -EIO;
+	return 0;
+}
+
+static int add_mounts(const struct container_host *host, const struct rootfs_plan *plan, int root,
+		      struct err *err)
+{
+	/* The runtime's own mount points: it must find folders there and nothing else. */
+	static const char *const points[] = {"proc", "dev", "sys"};
+	static const char *const writable[] = {"workspace", "tmp"};
+	uid_t owner = plan->map.first;
+	int r = 0;
+
+	for (size_t i = 0; i < array_len(points) && r == 0; i++) {
+		cleanup_fd int fd = open_point(root, points[i], owner, err);
+
+		r = fd < 0 ? fd : 0;
+	}
+	for (unsigned i = 0; plan->shares_host && i < host->image.shared_count && r == 0; i++)
+		r = share(root, host->image.shared[i], owner, err);
+	for (size_t i = 0; plan->is_read_only && i < array_len(writable) && r == 0; i++)
+		r = keep_writable(root, writable[i], owner, err);
+	return r < 0 ? r : mount_run(host, root, owner, err);
+}
+
+/*
+ * The overlay's lower layer must be attached somewhere while the overlay is made (before Linux 6.13
+ * it cannot be given by fd); afterwards the overlay holds its own copy of that mount.
+ */
+static int mount_overlay(const struct container_host *host, const struct rootfs_plan *plan,
+			 int disk_fd, int bundle_fd, struct err *err)
+{
+	cleanup_fd int image = dir_open(host->images_fd, plan->image);
+	cleanup_fd int lower = -1, point = -1;
+	char path[64];
+	int root;
+
+	if (image < 0)
+		return err_set(err, image, ERR_NOT_FOUND, "there is no image \"%s\"", plan->image);
+	if (host->is_rootless)
+		return overlay(host, image, disk_fd, err);
+	lower = map_image(image, plan->map, err);
+	if (lower < 0)
+		return lower;
+	point = dir_make(bundle_fd, "lower", 0700);
+	if (point < 0)
+		return err_set(err, point, ERR_START_FAILED, "cannot make the bundle: %s",
+			       strerror(-point));
+	if (attach(lower, point, "the image", err) < 0)
+		return -EIO;
+	root = overlay(host, lower, disk_fd, err);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/lower", bundle_fd);
+	umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+	unlinkat(bundle_fd, "lower", AT_REMOVEDIR);
+	return root;
+}
+
+int rootfs_mount(const struct container_host *host, const struct rootfs_plan *plan, int disk_fd,
+		 int bundle_fd, struct err *err)
+{
+	cleanup_fd int root = mount_overlay(host, plan, disk_fd, bundle_fd, err);
+	cleanup_fd int target = -1;
+	int r;
+
+	if (root < 0)
+		return root;
+	target = dir_make(bundle_fd, "rootfs", 0700);
+	if (target < 0)
+		return err_set(err, target, ERR_START_FAILED, "cannot make the bundle: %s",
+			       strerror(-target));
+	r = attach(root, target, "the root", err);
+	if (r == 0)
+		r = add_mounts(host, plan, root, err);
+	if (r < 0)
+		rootfs_unmount(bundle_fd);
+	return r;
+}
+
+int rootfs_unmount(int bundle_fd)
+{
+	static const char *const names[] = {"lower", "rootfs"};
+	char path[64];
+	int r = 0;
+
+	for (size_t i = 0; i < array_len(names); i++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", bundle_fd, names[i]);
+		/* EINVAL: it is no mount point. */
+		if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 && errno != EINVAL &&
+		    errno != ENOENT)
+			r = -errno;
+	}
+	return r;
+}
+
+static int copy_init(const char *init_path, int guest)
+{
+	cleanup_fd int from = open(init_path, O_RDONLY | O_CLOEXEC);
+	cleanup_fd int to = -1;
+	struct stat st;
+
+	if (from < 0 || fstat(from, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_size > INIT_MAX)
+		return -EINVAL;
+	to = dir_open_file(guest, "init", O_WRONLY | O_CREAT | O_EXCL, 0555);
+	if (to < 0)
+		return to;
+	for (off_t left = st.st_size; left > 0;) {
+		ssize_t n = sendfile(to, from, NULL, (size_t)left);
+
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		left -= n;
+	}
+	return fchmod(to, 0555) < 0 ? -errno : 0;
+}
+
+int rootfs_mount_guest(const char *init_path, int run_fd, const char *name, struct err *err)
+{
+	cleanup_fd int target = dir_make(run_fd, name, 0711);
+	cleanup_fd int guest = target < 0 ? -1 : make_tmpfs("0755", "size=16m", 0, err);
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+	char path[64];
+	int r;
+
+	if (guest < 0)
+		return target < 0 ? err_set(err, target, ERR_INTERNAL, "cannot make <run>/%s: %s",
+					    name, strerror(-target))
+				  : guest;
+	r = copy_init(init_path, guest);
+	if (r < 0)
+		return err_set(err, r, ERR_INTERNAL, "cannot copy %s: %s", init_path, strerror(-r));
+	if (mount_setattr(guest, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return err_set(err, -errno, ERR_INTERNAL, "cannot seal the copy of berth-init: %s",
+			       strerror(errno));
+	/* An earlier keeper's, in the same namespace; containers have their own copies. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", run_fd, name);
+	while (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
+		continue;
+	close(take_fd(&target));
+	target = dir_open(run_fd, name);
+	if (target < 0 || attach(guest, target, "the copy of berth-init", err) < 0)
+		return -EIO;
+	return take_fd(&guest);
+}

@@ -1,0 +1,610 @@
+/*
+ * Containers for real, on a real runtime: what SECURITY-CHECKS asks of the ground that init stands
+ * on, seen from inside and from outside. usage: test_container root|rootless|one-id RUNTIME PROBE
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "container/dir.h"
+#include "container/host_state.h"
+#include "container/tree.h"
+#include "proto/keeper.h"
+#include "tests/container/ground.h"
+#include "tests/unit/tap.h"
+
+static const struct container_spec plain = {.id = {"t0"}, .generation = 7, .image = "host"};
+
+static double now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static bool has_line(const char *text, const char *line)
+{
+	size_t len = strlen(line);
+
+	for (const char *at = text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
+		if (strncmp(at, line, len) == 0 && (at[len] == '\n' || !at[len]))
+			return true;
+	return false;
+}
+
+/* The value of a line such as "CapEff:\t..." in a copy. */
+static const char *line_value(const char *text, const char *key)
+{
+	static char value[256];
+	const char *at = strstr(text, key);
+
+	if (!at)
+		return "(none)";
+	at += strlen(key);
+	at += strspn(at, " \t");
+	snprintf(value, sizeof(value), "%.*s", (int)strcspn(at, "\n"), at);
+	return value;
+}
+
+static int count_mounts(const char *below)
+{
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	char line[4096];
+	int count = 0;
+
+	while (mounts && fgets(line, sizeof(line), mounts))
+		count += strstr(line, below) != NULL;
+	if (mounts)
+		fclose(mounts);
+	return count;
+}
+
+static void start_or_say(struct ground *ground, struct container *c,
+			 const struct container_spec *spec)
+{
+	struct err err = {0};
+	int r = ground_start(ground, c, spec, &err);
+
+	check(r == 0);
+	if (r < 0)
+		printf("# %s\n", err.sentence);
+}
+
+static void test_identity(struct ground *ground, struct container *c, int peer)
+{
+	struct id_map map = ids_map(ground->host->ids, c->range);
+	const char *status;
+	unsigned inside, outside, count;
+
+	status = ground_ask(peer, -1, "cat /proc/self/status");
+	check_str(line_value(status, "NoNewPrivs:"), "1");
+	check_str(line_value(status, "Seccomp:"), "2");
+	check_str(line_value(status, "CapInh:"), "0000000000000000");
+	check_str(line_value(status, "CapAmb:"), "0000000000000000");
+	/* caps.h: CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE */
+	check_str(line_value(status, "CapEff:"), "00000000000005fb");
+	check_str(line_value(status, "CapPrm:"), "00000000000005fb");
+	check_str(line_value(status, "CapBnd:"), "00000000000005fb");
+	tap_ok("8: capabilities are the documented ones, no_new_privs, a filter");
+
+	/* As seen from inside the parent is its own namespace's parent: what the map says. */
+	check(sscanf(ground_ask(peer, -1, "cat /proc/self/uid_map"), "%u %u %u", &inside, &outside,
+		     &count) == 3);
+	check(inside == 0 && count == map.count);
+	check_str(line_value(ground_ask(peer, -1, "cat /etc/hostname"), "t"), "0");
+	check_str(ground_ask(peer, -1, "cat /proc/sys/kernel/hostname"), "t0\n");
+	if (ground->mode == GROUND_ROOT)
+		check(map.first >= IDS_FIRST);
+	tap_ok("9: root inside is another id outside; the hostname is the id");
+}
+
+static void test_namespaces(struct container *c)
+{
+	static const char *const kinds[] = {"user", "pid", "mnt", "net", "ipc", "uts", "cgroup"};
+
+	for (size_t i = 0; i < array_len(kinds); i++) {
+		char path[64], ours[64] = "", theirs[64] = "";
+
+		snprintf(path, sizeof(path), "/proc/self/ns/%s", kinds[i]);
+		check(readlink(path, ours, sizeof(ours) - 1) > 0);
+		snprintf(path, sizeof(path), "/proc/%d/ns/%s", c->init_pid, kinds[i]);
+		check(readlink(path, theirs, sizeof(theirs) - 1) > 0);
+		check(strcmp(ours, theirs) != 0);
+	}
+	tap_ok("11: seven namespaces of its own");
+}
+
+static void test_fds(int peer)
+{
+	const char *fds = ground_ask(peer, -1, "ls /proc/self/fd");
+
+	check(strstr(fds, "0 -> /dev/null") && strstr(fds, "1 -> /dev/null") &&
+	      strstr(fds, "2 -> /dev/null") && strstr(fds, "3 -> socket:"));
+	/* 4: the connection, 5: the directory being read */
+	check(!strstr(fds, "\n6 "));
+	check(!strstr(fds, "memfd") && !strstr(fds, "pipe"));
+	tap_ok("2: init has 0 to 2 and its agent socket, nothing else");
+	check_str(ground_ask(peer, -1, "open /proc/1/exe w") + 0, "Read-only file system");
+	tap_ok("1: init's program is on a read-only file system");
+}
+
+static void test_files(struct ground *ground, int peer)
+{
+	const char *mounts;
+
+	check(strstr(ground_ask(peer, -1, "ls /usr/bin"), "python3"));
+	check(has_line(ground_ask(peer, -1, "ls /"), "bin -> usr/bin"));
+	check_str(ground_ask(peer, -1, "write /usr/bin/berth-test x"), "Read-only file system");
+	check_str(ground_ask(peer, -1, "write /workspace/a hello"), "ok");
+	check_str(ground_ask(peer, -1, "cat /workspace/a"), "hello");
+	check_str(ground_ask(peer, -1, "stat /tmp"), "41777 0 0");
+	check_str(ground_ask(peer, -1, "stat /etc/passwd"), "100644 0 0");
+	check_str(ground_ask(peer, -1, "stat /run/berth"), "40700 0 0");
+	check_str(ground_ask(peer, -1, "open /etc/shadow"), "No such file or directory");
+	if (ground->mode == GROUND_ROOT) {
+		check_str(ground_ask(peer, -1, "chown /workspace/a"), "ok");
+		check_str(ground_ask(peer, -1, "stat /workspace/a"), "100644 1000 1000");
+		check_str(ground_ask(peer, -1, "stat /home/user"), "40755 1000 1000");
+	}
+	/* The machine's files belong to nobody inside. */
+	check(ground->mode != GROUND_ROOT ||
+	      strcmp(ground_ask(peer, -1, "stat /usr/bin"), "40755 65534 65534") == 0);
+	tap_ok("image host: /usr is the machine's, read-only and unmapped; the rest is its own");
+
+	mounts = ground_ask(peer, -1, "cat /proc/self/mountinfo");
+	check(!strstr(mounts, "cgroup") && !strstr(mounts, "sysfs"));
+	check(!strstr(mounts, "/berth-container"));
+	tap_ok("13: no cgroup or sysfs inside, no path of the host");
+}
+
+static void test_masks(int peer)
+{
+	static const char *const empty[] = {"/proc/kcore", "/proc/keys", "/proc/sysrq-trigger",
+					    "/proc/timer_list"};
+	static const char *const writes[] = {
+		"/proc/sys/kernel/core_pattern",
+		"/proc/sysrq-trigger",
+		"/proc/self/uid_map",
+		"/proc/sys/kernel/hostname",
+	};
+	const char *devices;
+
+	for (size_t i = 0; i < array_len(empty); i++) {
+		const char *text = ground_ask(peer, -1, "cat %s", empty[i]);
+
+		check(text[0] == '\0' || strcmp(text, "No such file or directory") == 0 ||
+		      strcmp(text, "Permission denied") == 0);
+	}
+	tap_ok("6: sensitive files of /proc are masked");
+	for (size_t i = 0; i < array_len(writes); i++)
+		check(strcmp(ground_ask(peer, -1, "write %s 1", writes[i]), "ok") != 0 ||
+		      strcmp(writes[i], "/proc/sysrq-trigger") == 0);
+	check(strcmp(ground_ask(peer, -1, "write /proc/self/oom_score_adj -1"), "ok") != 0);
+	check(!strstr(ground_ask(peer, -1, "ls /sys"), "kernel"));
+	tap_ok("7: writes to core_pattern, uid_map, a lower oom_score_adj fail");
+
+	devices = ground_ask(peer, -1, "ls /dev");
+	check(has_line(devices, "null") && has_line(devices, "urandom") &&
+	      has_line(devices, "tty"));
+	check(!has_line(devices, "kmsg") && !has_line(devices, "mem") &&
+	      !has_line(devices, "vda") && !has_line(devices, "kvm") && !has_line(devices, "fuse"));
+	check_str(ground_ask(peer, -1, "try mknod_device"), "Operation not permitted");
+	check_str(ground_ask(peer, -1, "try mknod_fifo"), "ok");
+	tap_ok("12: only the plain devices, no others to be made");
+}
+
+static void test_calls(int peer)
+{
+	static const long numbers[] = {
+		SYS_setns,       SYS_mount,           SYS_fsopen,
+		SYS_open_tree,   SYS_move_mount,      SYS_pivot_root,
+		SYS_bpf,         SYS_perf_event_open, SYS_keyctl,
+		SYS_add_key,     SYS_userfaultfd,     SYS_io_uring_setup,
+		SYS_kexec_load,  SYS_init_module,     SYS_open_by_handle_at,
+		SYS_ptrace,      SYS_pidfd_getfd,     SYS_process_vm_readv,
+		SYS_request_key, SYS_mount_setattr,
+	};
+
+	for (size_t i = 0; i < array_len(numbers); i++)
+		check_str(ground_ask(peer, -1, "try %ld", numbers[i]), "Operation not permitted");
+	check_str(ground_ask(peer, -1, "try unshare"), "Operation not permitted");
+	check(strcmp(ground_ask(peer, -1, "try clone_newuser"), "ok") != 0);
+	check_str(ground_ask(peer, -1, "try 9999"), "Function not implemented");
+	check_str(ground_ask(peer, -1, "try tiocsti"), "Operation not permitted");
+	check_str(ground_ask(peer, -1, "try tiocsti_high"), "Operation not permitted");
+	check_str(ground_ask(peer, -1, "try ioctl"), "Inappropriate ioctl for device");
+	check_str(ground_ask(peer, -1, "try x32"), "signal 31");
+	check_str(ground_ask(peer, -1, "try i386"), "signal 31");
+	tap_ok("10: refused system calls, other ABIs");
+
+	check(strstr(ground_ask(peer, -1, "try vsock"), "not supported"));
+	check(strstr(ground_ask(peer, -1, "try alg"), "not supported"));
+	check(strstr(ground_ask(peer, -1, "try packet"), "not supported"));
+	check(strcmp(ground_ask(peer, -1, "try netlink_audit"), "ok") != 0);
+	check_str(ground_ask(peer, -1, "try raw"), "Operation not permitted");
+	check_str(ground_ask(peer, -1, "try inet"), "ok");
+	check_str(ground_ask(peer, -1, "try netlink_route"), "ok");
+	check(strstr(ground_ask(peer, -1, "cat /proc/net/dev"), "lo:"));
+	check(!strstr(ground_ask(peer, -1, "cat /proc/net/dev"), "eth"));
+	/* 127.0.0.1 in the table of local addresses: lo is up. */
+	check(strstr(ground_ask(peer, -1, "cat /proc/net/fib_trie"), "127.0.0.1"));
+	tap_ok("29: no address families but the plain ones, no interface but lo");
+}
+
+static void test_groups(struct ground *ground, struct container *c, int peer)
+{
+	struct container_stats stats = {0};
+	uint32_t group = 99;
+	struct err err = {0};
+	cleanup_fd int dir = -1;
+
+	if (!(container_host_abilities(ground->host) & KEEPER_HAS_GROUPS)) {
+		check(container_group_new(c, ground->host, &group, &dir, &err) == -EOPNOTSUPP);
+		check(err.code == ERR_UNSUPPORTED);
+		tap_ok("exec groups are unsupported, and said to be");
+		return;
+	}
+	check(container_group_new(c, ground->host, &group, &dir, &err) == 0 && group == 0);
+	check(container_group_is_empty(c, ground->host, group) == 1);
+	check_str(ground_ask(peer, dir, "tree"), "ok");
+	check(container_group_is_empty(c, ground->host, group) == 0);
+	check(container_group_kill(c, ground->host, group) == 0);
+	for (int i = 0; i < 2000 && container_group_is_empty(c, ground->host, group) != 1; i++)
+		usleep(1000);
+	check(container_group_is_empty(c, ground->host, group) == 1);
+	check(container_group_kill(c, ground->host, 1) == -ENOENT);
+	check(container_stats(c, ground->host, &stats) == 0);
+	check(stats.cpu_us > 0 && stats.memory_bytes > 0 && stats.pids >= 1 &&
+	      stats.oom_kills == 0);
+	printf("# cpu %llu us, memory %llu, peak %llu, pids %llu\n",
+	       (unsigned long long)stats.cpu_us, (unsigned long long)stats.memory_bytes,
+	       (unsigned long long)stats.memory_peak_bytes, (unsigned long long)stats.pids);
+	tap_ok("23: init clones into an exec group, which is killed whole; stats");
+}
+
+static void test_adoption(struct ground *ground, struct container *c)
+{
+	struct container again;
+	struct err err = {0};
+	int r = container_adopt(&again, ground->host, &c->spec.id, &err);
+
+	check(r == 0 && again.init_pid == c->init_pid && again.spec.generation == 7 &&
+	      again.range == c->range && again.groups_made == c->groups_made);
+	check(strcmp(again.spec.image, "host") == 0);
+	check(memcmp(&again.spec.limits, &c->spec.limits, sizeof(again.spec.limits)) == 0);
+	close(again.init_pidfd);
+	check(container_adopt(&again, ground->host, &(struct sandbox_id){"t9"}, &err) < 0);
+	check(err.code == ERR_NOT_FOUND);
+	tap_ok("a later keeper finds it by its record");
+}
+
+static bool is_clean(struct ground *ground, const char *id)
+{
+	struct cgroup_host *cg = &ground->host->cgroup;
+	char path[160];
+	struct stat st;
+	int fds[CGROUP_HIERARCHIES_MAX + 1];
+	unsigned count = cgroup_fds(cg, fds, array_len(fds));
+	bool ok = true;
+
+	snprintf(path, sizeof(path), "%s/%s", cg->name, id);
+	for (unsigned i = 0; i < count; i++)
+		ok &= fstatat(fds[i], path, &st, 0) < 0;
+	ok &= fstatat(ground->host->run_fd, id, &st, 0) < 0;
+	ok &= fstatat(ground->host->runtime_fd, id, &st, 0) < 0;
+	snprintf(path, sizeof(path), "/run/%s/", id);
+	return ok && count_mounts(path) == 0;
+}
+
+static void test_life(struct ground *ground)
+{
+	struct container c;
+	struct err err = {0};
+	cleanup_fd int peer = -1;
+	int fds_before = 0, fds_after = 0;
+	char text[16];
+
+	start_or_say(ground, &c, &plain);
+	peer = ground_connect(ground, &c);
+	check(peer >= 0);
+	tap_ok("a container starts and its init answers");
+	test_identity(ground, &c, peer);
+	test_namespaces(&c);
+	test_fds(peer);
+	test_files(ground, peer);
+	test_masks(peer);
+	test_calls(peer);
+	test_groups(ground, &c, peer);
+	test_adoption(ground, &c);
+	check(container_prepare(&(struct container){0}, ground->host, &plain, &err) == -EEXIST);
+	check(err.code == ERR_CONFLICT);
+	check(container_remove_disk(ground->host, &plain.id, &(pid_t){0}, &err) == -EBUSY);
+	tap_ok("what runs is neither started again nor removed");
+	check(ground_stop(ground, &c) == 0);
+	check(is_clean(ground, "t0"));
+	(void)fds_before;
+	(void)fds_after;
+	check(dir_read(ground->host->sandboxes_fd, "t0/upper/workspace/a", text, sizeof(text)) ==
+	      5);
+	tap_ok("taken down: no mount, cgroup or folder is left, but its disk");
+}
+
+/* Root inside replaces what it can by symlinks; root outside, where it could if it got there. */
+static void test_hostile_upper(struct ground *ground)
+{
+	static const char *const names[] = {"dev", "proc", "sys", "run",
+					    "usr", "etc",  "tmp", "workspace"};
+	cleanup_fd int upper = dir_open(ground->host->sandboxes_fd, "t0/upper");
+	struct container_spec spec = plain;
+	struct container c;
+
+	check(mkdir("/tmp/berth-container-bait", 0777) == 0 || errno == EEXIST);
+	for (size_t i = 0; i < array_len(names); i++) {
+		check(tree_remove(upper, names[i]) == 0);
+		check(symlinkat("/tmp/berth-container-bait", upper, names[i]) == 0);
+	}
+	for (int read_only = 0; read_only <= 1; read_only++) {
+		int peer;
+
+		spec.is_read_only = read_only;
+		start_or_say(ground, &c, &spec);
+		peer = ground_connect(ground, &c);
+		check(has_line(ground_ask(peer, -1, "ls /proc/self"), "status"));
+		check(has_line(ground_ask(peer, -1, "ls /dev"), "null"));
+		check(strstr(ground_ask(peer, -1, "ls /usr/bin"), "python3"));
+		check(!strstr(ground_ask(peer, -1, "cat /proc/self/mountinfo"), "bait"));
+		check(ground_stop(ground, &c) == 0);
+		close(peer);
+	}
+	/* Nothing was made in it: it is still empty. */
+	check(rmdir("/tmp/berth-container-bait") == 0);
+	check(is_clean(ground, "t0"));
+	tap_ok("4, 5: a disk full of symlinks leads nowhere");
+}
+
+static void test_read_only(struct ground *ground)
+{
+	struct container_spec spec = plain;
+	struct container c;
+	int peer;
+
+	snprintf(spec.id.text, sizeof(spec.id.text), "t1");
+	spec.is_read_only = true;
+	spec.limits.files = 64;
+	spec.limits.file_size = 1 << 20;
+	start_or_say(ground, &c, &spec);
+	peer = ground_connect(ground, &c);
+	check_str(ground_ask(peer, -1, "write /etc/x y"), "Read-only file system");
+	check_str(ground_ask(peer, -1, "write /workspace/x y"), "ok");
+	check_str(ground_ask(peer, -1, "write /tmp/x y"), "ok");
+	check_str(ground_ask(peer, -1, "write /run/x y"), "ok");
+	check_str(ground_ask(peer, -1, "write /dev/shm/x y"), "ok");
+	check(strstr(ground_ask(peer, -1, "cat /proc/self/limits"),
+		     "Max open files            64                   64"));
+	check(strstr(ground_ask(peer, -1, "cat /proc/self/limits"),
+		     "Max file size             1048576              1048576"));
+	check(ground_stop(ground, &c) == 0);
+	close(peer);
+	tap_ok("a read-only root, with /workspace, /tmp, /run and /dev/shm writable; rlimits");
+}
+
+static void test_limits(struct ground *ground)
+{
+	uint32_t abilities = container_host_abilities(ground->host);
+	struct container_spec spec = plain;
+	struct container_stats stats = {0};
+	struct err err = {0};
+	struct container c;
+	int peer;
+
+	snprintf(spec.id.text, sizeof(spec.id.text), "t2");
+	spec.limits =
+		(struct container_limits){.memory_bytes = 64 << 20, .pids = 50, .cpu_milli = 500};
+	if (!(abilities & KEEPER_CAN_LIMIT_MEMORY)) {
+		check(ground_start(ground, &c, &spec, &err) == -EOPNOTSUPP);
+		check(err.code == ERR_UNSUPPORTED && strstr(err.sentence, "memory"));
+		tap_ok("a limit that cannot be held is refused");
+		return;
+	}
+	start_or_say(ground, &c, &spec);
+	peer = ground_connect(ground, &c);
+	check_str(ground_ask(peer, -1, "eat 16"), "exit 0");
+	check_str(ground_ask(peer, -1, "eat 200"), "signal 9");
+	check(container_stats(&c, ground->host, &stats) == 0 && stats.oom_kills >= 1);
+	check_str(ground_ask(peer, -1, "breed"), "49");
+	check(ground_stop(ground, &c) == 0);
+	close(peer);
+	check(is_clean(ground, "t2"));
+	tap_ok("memory and process limits hold, an oom kill is counted");
+}
+
+static void test_refusals(struct ground *ground)
+{
+	struct container c;
+	struct container_spec spec = plain;
+	struct err err = {0};
+	struct stat st;
+
+	snprintf(spec.id.text, sizeof(spec.id.text), "../x");
+	check(container_prepare(&c, ground->host, &spec, &err) == -EINVAL);
+	check(err.code == ERR_INVALID_REQUEST);
+	memset(spec.id.text, 'a', sizeof(spec.id.text));
+	check(container_prepare(&c, ground->host, &spec, &err) == -EINVAL);
+	snprintf(spec.id.text, sizeof(spec.id.text), "berthd");
+	check(container_prepare(&c, ground->host, &spec, &err) == -EINVAL);
+	snprintf(spec.id.text, sizeof(spec.id.text), "t3");
+	snprintf(spec.image, sizeof(spec.image), "../host");
+	check(container_prepare(&c, ground->host, &spec, &err) == -EINVAL);
+	snprintf(spec.image, sizeof(spec.image), "absent");
+	check(container_prepare(&c, ground->host, &spec, &err) == -ENOENT);
+	check(err.code == ERR_NOT_FOUND);
+	/* Nothing is left of a sandbox that never was. */
+	check(fstatat(ground->host->sandboxes_fd, "t3", &st, 0) < 0);
+	check(is_clean(ground, "t3"));
+	spec = plain;
+	spec.limits.files = 1u << 30;
+	check(container_prepare(&c, ground->host, &spec, &err) == -EOPNOTSUPP);
+	check(err.code == ERR_UNSUPPORTED);
+	tap_ok("bad ids, images and limits are refused, and leave nothing");
+}
+
+/* A bundle that the runtime cannot use: its own words come back, and all is taken down. */
+static void test_failure(struct ground *ground)
+{
+	struct container c;
+	struct container_spec spec = plain;
+	struct err err = {0};
+	cleanup_fd int log = -1;
+	pid_t pid;
+	int pidfd;
+
+	snprintf(spec.id.text, sizeof(spec.id.text), "t4");
+	check(container_prepare(&c, ground->host, &spec, &err) == 0);
+	check(dir_replace(ground->host->run_fd, "t4.json", STR("{\"ociVersion\": \"1.0.2\", "),
+			  0600) == 0);
+	check(renameat(ground->host->run_fd, "t4.json", ground->host->run_fd,
+		       "t4/bundle/config.json") == 0);
+	pidfd = container_create(&c, ground->host, &pid, &log, &err);
+	check(pidfd >= 0);
+	check(container_created(&c, ground->host, ground_wait(pid, pidfd), log, &err) < 0);
+	check(err.code == ERR_START_FAILED && err.sentence[0]);
+	printf("# the runtime's words: %s\n", err.sentence);
+	check(ground_stop(ground, &c) == 0);
+	check(is_clean(ground, "t4"));
+	tap_ok("a failed start has the runtime's words, and leaves nothing");
+}
+
+static void read_usage(struct ground *ground, const char *id, uint64_t ret[2])
+{
+	struct sandbox_id name = {0};
+	struct err err = {0};
+	cleanup_fd int fd = -1;
+	pid_t pid;
+	int pidfd;
+
+	snprintf(name.text, sizeof(name.text), "%s", id);
+	pidfd = container_disk_usage(ground->host, &name, &pid, &fd, &err);
+	check(pidfd >= 0 && ground_wait(pid, pidfd) == 0);
+	check(read(fd, ret, 16) == 16);
+}
+
+static void test_disk(struct ground *ground)
+{
+	cleanup_fd int upper = dir_open(ground->host->sandboxes_fd, "t0/upper");
+	int deep = dir_open(upper, "."), pidfd;
+	uint64_t usage[2] = {0};
+	struct err err = {0};
+	struct stat st;
+	pid_t pid;
+
+	check(dir_replace(upper, "megabyte", (struct str){calloc(1, 1 << 20), 1 << 20}, 0) == 0);
+	read_usage(ground, "t0", usage);
+	check(usage[0] >= 1 << 20 && usage[0] < 4 << 20 && usage[1] > 5);
+	read_usage(ground, "t9", usage);
+	check(usage[0] == 0 && usage[1] == 0);
+	tap_ok("disk usage");
+	for (int i = 0; i < 300; i++) {
+		int next;
+
+		check(mkdirat(deep, "d", 0) == 0);
+		next = openat(deep, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		check(fchmod(next, i % 2 ? 0 : 0700) == 0);
+		close(deep);
+		deep = next;
+	}
+	close(deep);
+	pidfd = container_remove_disk(ground->host, &plain.id, &pid, &err);
+	check(pidfd >= 0);
+	check(fstatat(ground->host->sandboxes_fd, "t0", &st, 0) < 0);
+	check(ground_wait(pid, pidfd) == 0);
+	check(dir_open(ground->host->sandboxes_fd, ".trash/t0-0") == -ENOENT);
+	tap_ok("a disk of other owners, 300 folders deep, is removed");
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void measure(struct ground *ground)
+{
+	double prepared[15], started[15], stopped[15];
+	int runs = array_len(started);
+
+	for (int i = 0; i < runs; i++) {
+		struct container c;
+		struct err err = {0};
+		double begin = now_ms(), middle;
+		pid_t pid;
+		int log = -1, pidfd, peer;
+
+		check(container_prepare(&c, ground->host, &plain, &err) == 0);
+		prepared[i] = now_ms() - begin;
+		pidfd = container_create(&c, ground->host, &pid, &log, &err);
+		check(container_created(&c, ground->host, ground_wait(pid, pidfd), log, &err) == 0);
+		peer = ground_connect(ground, &c);
+		check(strcmp(ground_ask(peer, -1, "cat /etc/hostname"), "t0\n") == 0);
+		started[i] = now_ms() - begin;
+		middle = now_ms();
+		check(ground_stop(ground, &c) == 0);
+		stopped[i] = now_ms() - middle;
+		close(peer);
+		close(log);
+	}
+	qsort(prepared, array_len(prepared), sizeof(double), compare);
+	qsort(started, array_len(started), sizeof(double), compare);
+	qsort(stopped, array_len(stopped), sizeof(double), compare);
+	printf("# prepare %.2f ms, start to first answer p50 %.1f max %.1f ms, stop %.1f ms\n",
+	       prepared[runs / 2], started[runs / 2], started[runs - 1], stopped[runs / 2]);
+	tap_ok("starts and stops, measured");
+}
+
+static int body(struct ground *ground)
+{
+	struct err err = {0};
+
+	if (ground_open_host(ground, &err) < 0) {
+		printf("Bail out! %s\n", err.sentence);
+		return 1;
+	}
+	printf("# %s, abilities 0x%x, warning: %s\n", container_host_runtime(ground->host),
+	       container_host_abilities(ground->host), container_host_warning(ground->host));
+	test_life(ground);
+	test_hostile_upper(ground);
+	test_read_only(ground);
+	test_limits(ground);
+	test_refusals(ground);
+	test_failure(ground);
+	test_disk(ground);
+	measure(ground);
+	container_host_free(ground->host);
+	return tap_done();
+}
+
+int main(int argc, char **argv)
+{
+	struct ground ground = {0};
+
+	if (argc != 4)
+		return 2;
+	ground.mode = strcmp(argv[1], "root") == 0       ? GROUND_ROOT
+		      : strcmp(argv[1], "rootless") == 0 ? GROUND_ROOTLESS
+							 : GROUND_ONE_ID;
+	ground.runtime = argv[2];
+	ground.probe = argv[3];
+	if (geteuid() != 0) {
+		printf("1..0 # SKIP needs root, to play root and to play newuidmap\n");
+		return 0;
+	}
+	return ground_run(&ground, body);
+}
