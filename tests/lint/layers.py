@@ -12,7 +12,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.M)
 OURS = [
     ("base/*", ["base/*"]),
     ("proto/*", ["base/*", "proto/*"]),
-    ("container/*", ["base/*", "proto/frame*", "container/*"]),
+    ("container/*", ["base/*", "proto/frame*", "proto/keeper*", "proto/sandbox_id*", "container/*"]),
     ("daemon/*", ["base/*", "proto/*", "daemon/*"]),
     ("cmd/berthd*", ["base/*", "proto/*", "daemon/*", "cmd/berthd/*", "cmd/*.h"]),
     ("cmd/*keeper*", ["base/*", "proto/frame*", "container/*", "cmd/*keeper/*", "cmd/*.h"]),
