@@ -21,6 +21,7 @@ enum kind {
 	KIND_PATH,
 	KIND_PROGRAM,
 	KIND_GROUP,
+	KIND_NAME,
 	KIND_ADDRESS,
 	KIND_SYNC,
 	KIND_LEVEL,
@@ -41,6 +42,7 @@ struct setting {
 static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_SOCKET]          = {"socket",          KIND_PATH,    false, AT(paths.socket)},
 	[CONFIG_SOCKET_GROUP]    = {"socket_group",    KIND_GROUP,   false, AT(socket_group)},
+	[CONFIG_USER]            = {"user",            KIND_NAME,    false, AT(user)},
 	[CONFIG_STATE_DIR]       = {"state_dir",       KIND_PATH,    false, AT(paths.state_dir)},
 	[CONFIG_RUN_DIR]         = {"run_dir",         KIND_PATH,    false, AT(paths.run_dir)},
 	[CONFIG_RUNTIME]         = {"runtime",         KIND_PROGRAM, false, AT(runtime)},
@@ -128,6 +130,15 @@ static int set_group(struct config *config, struct str value, struct err *err)
 	return 0;
 }
 
+static int set_name(char *ret, size_t size, struct str value, struct err *err)
+{
+	if (value.len >= size)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "is too long");
+	memset(ret, 0, size);
+	memcpy(ret, value.at, value.len);
+	return 0;
+}
+
 static int set_address(struct host_port *ret, struct str value, struct err *err)
 {
 	struct host_port address = {0};
@@ -191,6 +202,8 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 		return set_program(at, value, base_dir, err);
 	case KIND_GROUP:
 		return set_group(config, value, err);
+	case KIND_NAME:
+		return set_name(at, settings[setting].size, value, err);
 	case KIND_ADDRESS:
 		return set_address(at, value, err);
 	case KIND_SYNC:

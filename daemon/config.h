@@ -25,6 +25,7 @@
 enum config_setting {
 	CONFIG_SOCKET,
 	CONFIG_SOCKET_GROUP,
+	CONFIG_USER,
 	CONFIG_STATE_DIR,
 	CONFIG_RUN_DIR,
 	CONFIG_RUNTIME,
@@ -44,6 +45,7 @@ struct config {
 	struct paths paths;  /* state_dir, run_dir, socket: absolute */
 	char socket_group[64];
 	gid_t socket_gid; /* of socket_group; (gid_t)-1 without one */
+	char user[64];    /* whom berthd becomes when root starts it */
 	char runtime[PATH_MAX];
 	char token_file[PATH_MAX];
 	struct host_port listen, preview;

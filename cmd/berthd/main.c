@@ -17,10 +17,14 @@
 #include "base/cleanup.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "cmd/berthd/directories.h"
+#include "cmd/berthd/keeper_start.h"
 #include "cmd/berthd/options.h"
+#include "cmd/berthd/privileges.h"
 #include "cmd/berthd/sockets.h"
 #include "daemon/berthd.h"
 #include "daemon/lock.h"
+#include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "daemon/systemd.h"
 #include "daemon/token.h"
@@ -33,6 +37,9 @@ struct program {
 	uv_loop_t loop;
 	struct sockets sockets;
 	struct tokens *tokens;
+	struct privileges privileges;
+	bool is_loaded; /* the registry knows its sandboxes, or `load_err` says why not */
+	struct err load_err;
 	int lock_fd;
 	uv_signal_t on_term, on_int, on_hup;
 	unsigned servers_open;
@@ -262,6 +269,53 @@ static void note_start(struct berthd *b)
 	b->started_ns = uv_hrtime();
 }
 
+/* What needs root, if we are: the last of it is giving it up. */
+static int start_privileged(struct program *p, struct err *err)
+{
+	struct berthd *b = &p->berthd;
+	int r;
+
+	r = privileges_find(&p->privileges, b->config.user, err);
+	if (r == 0)
+		r = directories_make(&b->config.paths, &p->privileges, err);
+	if (r == 0)
+		r = sockets_open(&p->sockets, b, p->tokens != NULL, err);
+	if (r == 0)
+		r = keeper_start_up(&b->config, &p->privileges, err);
+	if (r == 0)
+		r = privileges_drop(&p->privileges, err);
+	return r;
+}
+
+static void on_loaded(void *arg, const struct err *err)
+{
+	struct program *p = arg;
+
+	p->is_loaded = true;
+	p->load_err.code = ERR_NONE;
+	if (err)
+		p->load_err = *err;
+}
+
+static int load_sandboxes(struct program *p, struct err *err)
+{
+	struct berthd *b = &p->berthd;
+	int r;
+
+	r = registry_new(&b->registry,
+			 &(struct registry_config){&p->loop, b->store, b->config.paths.run_dir,
+						   on_loaded, p},
+			 err);
+	if (r < 0)
+		return r;
+	while (!p->is_loaded)
+		uv_run(&p->loop, UV_RUN_ONCE);
+	if (p->load_err.code == ERR_NONE)
+		return 0;
+	*err = p->load_err;
+	return -EIO;
+}
+
 static int start(struct program *p, struct err *err)
 {
 	struct berthd *b = &p->berthd;
@@ -272,17 +326,19 @@ static int start(struct program *p, struct err *err)
 	signal(SIGUSR1, SIG_IGN); /* habits from daemons that reopen their logs */
 	signal(SIGUSR2, SIG_IGN);
 	r = load_tokens(&p->tokens, &b->config, err);
-	if (r < 0)
-		return r;
-	r = open_store(p, err);
+	if (r == 0)
+		r = make_servers(p, err);
+	if (r == 0)
+		r = start_privileged(p, err);
+	if (r == 0)
+		r = open_store(p, err);
+	if (r == 0)
+		r = load_sandboxes(p, err);
 	if (r < 0)
 		return r;
 	host_probe(&b->host, b->config.runtime[0] ? b->config.runtime : NULL);
 	note_start(b);
-	r = make_servers(p, err);
-	if (r < 0)
-		return r;
-	r = sockets_open(&p->sockets, b, p->tokens != NULL, err);
+	r = sockets_serve(&p->sockets, b, err);
 	if (r < 0)
 		return r;
 	watch_signal(p, &p->on_term, on_stop, SIGTERM);
@@ -328,6 +384,8 @@ static void finish(struct program *p)
 		drain(p, 0);
 		uv_run(&p->loop, UV_RUN_DEFAULT);
 	}
+	if (b->registry)
+		registry_free(b->registry);
 	if (b->api)
 		server_free(b->api);
 	if (b->preview)

@@ -21,6 +21,7 @@ struct option_row {
 /* clang-format off */
 static const struct option_row rows[] = {
 	{"socket",       CONFIG_SOCKET,       "PATH",      "Unix socket of the API; <run-dir>/berthd/api.sock without it."},
+	{"user",         CONFIG_USER,         "NAME",      "Run as this user when started by root (default: berth)."},
 	{"socket-group", CONFIG_SOCKET_GROUP, "GROUP",     "Let the members of this group use the socket, not just its owner."},
 	{"state-dir",    CONFIG_STATE_DIR,    "DIR",       "Where everything is kept that outlives a restart."},
 	{"run-dir",      CONFIG_RUN_DIR,      "DIR",       "Where sockets live; it may be empty after a reboot."},

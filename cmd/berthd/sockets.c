@@ -1,14 +1,12 @@
 #include "cmd/berthd/sockets.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/directory.h"
 #include "base/log.h"
 #include "daemon/systemd.h"
-
-#define RUN_DIR_MODE 0711 /* the socket has a mode of its own */
 
 struct passed {
 	bool has_unix, has_tcp, has_preview;
@@ -40,7 +38,13 @@ int sockets_take(struct sockets *ret, struct err *err)
 	return 0;
 }
 
-static int open_passed(const struct sockets *sockets, struct berthd *b, bool has_tokens,
+static void add(struct sockets *sockets, int fd, bool is_preview, bool needs_token)
+{
+	assert(sockets->bound_len < SOCKETS_MAX);
+	sockets->bound[sockets->bound_len++] = (struct socket_bound){fd, is_preview, needs_token};
+}
+
+static int open_passed(struct sockets *sockets, struct berthd *b, bool has_tokens,
 		       struct passed *ret, struct err *err)
 {
 	const struct systemd_socket *list = sockets->passed;
@@ -62,8 +66,7 @@ static int open_passed(const struct sockets *sockets, struct berthd *b, bool has
 		ret->has_unix |= list[i].is_unix;
 		ret->has_preview |= is_preview;
 		ret->has_tcp |= !list[i].is_unix && !is_preview;
-		r = server_listen(is_preview ? b->preview : b->api, list[i].fd,
-				  !list[i].is_unix && !is_preview, err);
+		add(sockets, list[i].fd, is_preview, !list[i].is_unix && !is_preview);
 	}
 	return r;
 }
@@ -73,39 +76,27 @@ static int open_unix(struct sockets *sockets, struct berthd *b, struct err *err)
 	struct listen_access access = {config_socket_mode(&b->config), b->config.socket_gid,
 				       b->config.socket_group};
 	const struct paths *paths = &b->config.paths;
-	char dir[PATH_MAX];
 	int fd, r;
 
-	r = directory_make(paths->run_dir, RUN_DIR_MODE, err);
-	if (r < 0)
-		return r;
-	if (snprintf(dir, sizeof(dir), "%s/berthd", paths->run_dir) >= (int)sizeof(dir))
-		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
-			       "the run directory's path is too long");
-	r = directory_make(dir, RUN_DIR_MODE, err);
-	if (r < 0)
-		return r;
 	r = listen_unix(&fd, &sockets->file, paths->socket, &access, err);
-	return r < 0 ? r : server_listen(b->api, fd, false, err);
+	if (r == 0)
+		add(sockets, fd, false, false);
+	return r;
 }
 
-static int open_tcp(struct server *server, const struct host_port *where, bool needs_token,
+static int open_tcp(struct sockets *sockets, const struct host_port *where, bool is_preview,
 		    struct host_port *bound, struct err *err)
 {
 	int fds[LISTEN_TCP_MAX];
-	int count = listen_tcp(fds, where, err), r = count < 0 ? count : 0;
+	int count = listen_tcp(fds, where, err);
 
-	for (int i = 0; i < count; i++) {
-		if (i == 0) {
-			*bound = *where;
-			bound->port = (uint16_t)listen_port(fds[0]);
-		}
-		if (r < 0)
-			close(fds[i]);
-		else
-			r = server_listen(server, fds[i], needs_token, err);
+	for (int i = 0; i < count; i++)
+		add(sockets, fds[i], is_preview, !is_preview);
+	if (count > 0) {
+		*bound = *where;
+		bound->port = (uint16_t)listen_port(fds[0]);
 	}
-	return r;
+	return count < 0 ? count : 0;
 }
 
 int sockets_open(struct sockets *sockets, struct berthd *b, bool has_tokens, struct err *err)
@@ -122,16 +113,31 @@ int sockets_open(struct sockets *sockets, struct berthd *b, bool has_tokens, str
 	if (r == 0 && !passed.has_unix)
 		r = open_unix(sockets, b, err);
 	if (r == 0 && !passed.has_tcp && config->listen.host[0])
-		r = open_tcp(b->api, &config->listen, true, &b->listen_bound, err);
+		r = open_tcp(sockets, &config->listen, false, &b->listen_bound, err);
 	if (r == 0 && !passed.has_preview && config->preview.host[0])
-		r = open_tcp(b->preview, &config->preview, false, &b->preview_bound, err);
+		r = open_tcp(sockets, &config->preview, true, &b->preview_bound, err);
 	if (r < 0)
 		sockets_close(sockets);
 	return r;
 }
 
+int sockets_serve(struct sockets *sockets, struct berthd *b, struct err *err)
+{
+	while (sockets->bound_len) {
+		struct socket_bound *bound = &sockets->bound[--sockets->bound_len];
+		int r = server_listen(bound->is_preview ? b->preview : b->api, bound->fd,
+				      bound->needs_token, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 void sockets_close(struct sockets *sockets)
 {
+	while (sockets->bound_len)
+		close(sockets->bound[--sockets->bound_len].fd);
 	if (sockets->file.path[0])
 		listen_unlink(&sockets->file);
 	sockets->file.path[0] = '\0';

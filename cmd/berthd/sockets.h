@@ -1,4 +1,4 @@
-/* Opens every socket that the settings ask for and hands it to its server. */
+/* Every socket that the settings ask for: bound while we may, served when we are ready. */
 #ifndef BERTH_CMD_BERTHD_SOCKETS_H
 #define BERTH_CMD_BERTHD_SOCKETS_H
 
@@ -9,7 +9,17 @@
 #include "daemon/listen.h"
 #include "daemon/systemd.h"
 
+#define SOCKETS_MAX (SYSTEMD_SOCKETS_MAX + 2 * LISTEN_TCP_MAX + 1)
+
+/* Bound, and not served yet. */
+struct socket_bound {
+	int fd;
+	bool is_preview, needs_token;
+};
+
 struct sockets {
+	struct socket_bound bound[SOCKETS_MAX];
+	int bound_len;
 	struct systemd_socket passed[SYSTEMD_SOCKETS_MAX];
 	int passed_len;
 	char passed_path[LISTEN_PATH_SIZE]; /* of the first Unix socket among them */
@@ -27,6 +37,9 @@ int sockets_take(struct sockets *ret, struct err *err);
  * anything else (the API, which then needs a token file). What it did not pass is bound here.
  */
 int sockets_open(struct sockets *sockets, struct berthd *b, bool has_tokens, struct err *err);
+
+/* Hands them to the servers. Until then clients wait in the sockets' queues. */
+int sockets_serve(struct sockets *sockets, struct berthd *b, struct err *err);
 void sockets_close(struct sockets *sockets);
 
 #endif
