@@ -105,7 +105,11 @@ static void on_survivors(uv_timer_t *timer)
 		uv_timer_start(&e->timer, on_survivors, e->check_ms, 0);
 		return;
 	}
-	sandbox_group_give(e->sb, e->group);
+	/* The kernel remembers that a group was killed and kills whoever enters it later. */
+	if (e->is_ending && e->group.fd >= 0)
+		close(e->group.fd);
+	else
+		sandbox_group_give(e->sb, e->group);
 	e->group.fd = -1;
 	close_all(e);
 }

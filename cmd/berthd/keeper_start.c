@@ -33,7 +33,7 @@ static void become_keeper(const struct config *config, const struct privileges *
 			  const char *program, int ready_fd)
 {
 	char uid[16], gid[16], ready[16];
-	const char *argv[16];
+	const char *argv[24];
 	int n = 0, fd = dup(ready_fd); /* without CLOEXEC */
 
 	snprintf(uid, sizeof(uid), "%u", p->uid);
@@ -50,6 +50,8 @@ static void become_keeper(const struct config *config, const struct privileges *
 	argv[n++] = gid;
 	argv[n++] = "--ready-fd";
 	argv[n++] = ready;
+	argv[n++] = "--idle-ms";
+	argv[n++] = "300"; /* it has nothing to keep when we are gone and nothing runs */
 	if (config->runtime[0]) {
 		argv[n++] = "--runtime";
 		argv[n++] = config->runtime;
