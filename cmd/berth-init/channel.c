@@ -13,6 +13,7 @@
 			__builtin_trap();                                                          \
 	} while (0)
 
+#define BACKLOG    64
 #define NOTICE_MAX 64 /* bytes of the longest frame that init sends */
 
 int channel_init(struct channel *c, int bound_fd)
@@ -27,7 +28,7 @@ int channel_init(struct channel *c, int bound_fd)
 	if (type != SOCK_SEQPACKET)
 		return -EPROTOTYPE;
 	if (fcntl(bound_fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(bound_fd, F_SETFL, O_NONBLOCK) < 0 ||
-	    listen(bound_fd, 4) < 0)
+	    listen(bound_fd, BACKLOG) < 0)
 		return -errno;
 	return 0;
 }

@@ -1,16 +1,13 @@
 /*
  * System calls that must not go through the C library: a thread that it does not know of shares
  * the errno of the one that it does, and its clone() cannot be given clone3's flags.
+ * x86_64 only.
  */
 #ifndef BERTH_INIT_RAW_H
 #define BERTH_INIT_RAW_H
 
 #include <linux/sched.h>
 #include <sys/syscall.h>
-
-#ifndef __x86_64__
-#error "berth-init knows the system calls of x86_64 only"
-#endif
 
 /* A negative errno on failure. */
 static inline long raw_call(long number, long a, long b, long c, long d)

@@ -35,13 +35,18 @@ int watchdog_init(struct watchdog *w)
 		.stack = (uintptr_t)w->stack,
 		.stack_size = sizeof(w->stack),
 	};
+	sigset_t all, old;
 	long ret;
 
 	atomic_store(&w->pidfd, -1);
 	w->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	if (w->timer_fd < 0)
 		return -errno;
+	/* It must take none of the signals that the loop waits for. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old);
 	ret = raw_clone(&args, watch, w);
+	sigprocmask(SIG_SETMASK, &old, NULL);
 	return ret < 0 ? (int)ret : 0;
 }
 
