@@ -106,13 +106,13 @@ int cgroup_host_init(struct cgroup_host *cg, int cgroup2_fd, bool is_rootless, u
 	cleanup(buf_close) struct buf text;
 	int r;
 
+	buf_init(&text, MOUNTINFO_MAX);
 	*cg = (struct cgroup_host){.v2_fd = -1};
 	for (int kind = 0; kind < CGROUPS_KINDS; kind++)
 		cg->v1_fds[kind] = -1;
 	snprintf(cg->name, sizeof(cg->name), "berth-%016llx", (unsigned long long)hash);
 	if (is_rootless)
 		return 0;
-	buf_init(&text, MOUNTINFO_MAX);
 	r = found ? read_mountinfo(&text) : -ENOMEM;
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "cannot read the list of mounts: %s",

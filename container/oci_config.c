@@ -11,16 +11,12 @@
 
 /* clang-format off */
 static const char *const masked[] = {
-	"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys",
-	"/proc/key-users", "/proc/kmsg", "/proc/kpagecgroup", "/proc/kpagecount", "/proc/kpageflags",
-	"/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/slabinfo",
-	"/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo",
-	"/proc/vmcore", "/sys/firmware", "/sys/kernel", "/sys/fs/bpf",
+	"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+	"/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats",
+	"/sys/firmware", "/sys/kernel", "/sys/fs/bpf",
 };
 
-static const char *const read_only[] = {
-	"/proc/bus", "/proc/driver", "/proc/dynamic_debug", "/proc/fs", "/proc/irq", "/proc/sys",
-};
+static const char *const read_only[] = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"};
 
 static const char *const namespaces[] = {"user", "pid", "mount", "network", "ipc", "uts", "cgroup"};
 

@@ -80,10 +80,7 @@ static int enter_mount_namespace(bool is_rootless)
 		return 0;
 	if (!is_rootless)
 		return umount2(UNIFIED, MNT_DETACH);
-	return mount("/var/empty", UNIFIED, NULL, MS_BIND, NULL) == 0 ||
-			       mount("/mnt", UNIFIED, NULL, MS_BIND, NULL) == 0
-		       ? 0
-		       : -1;
+	return mount("tmpfs", UNIFIED, "tmpfs", 0, NULL);
 }
 
 static int body_of(struct ground *ground, int (*body)(struct ground *), const int *pipes)
@@ -142,6 +139,7 @@ static int make_dirs(struct ground *ground)
 
 int ground_run(struct ground *ground, int (*body)(struct ground *ground))
 {
+	cleanup_fd int tmp = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int pipes[4], status = -1;
 	char byte;
 	pid_t pid;
@@ -166,7 +164,7 @@ int ground_run(struct ground *ground, int (*body)(struct ground *ground))
 	waitpid(pid, &status, 0);
 	kill_children();
 	remove_cgroups();
-	tree_remove(AT_FDCWD, ground->dir);
+	tree_remove(tmp, ground->dir + strlen("/tmp/"));
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 

