@@ -46,14 +46,24 @@ static __attribute__((noreturn)) void become(const struct child_program *program
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	reset_signals();
-	for (int fd = 0; fd <= 2; fd++)
-		if (null < 0 || dup2(null, fd) < 0)
-			_exit(126);
-	close_range(3, FD_SPARE - 1, 0);
-	if ((passed >= 0 && dup2(passed, FD_PASSED) < 0) || (log >= 0 && dup2(log, FD_LOG) < 0))
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
 		_exit(126);
-	if ((cwd >= 0 ? fchdir(cwd) : chdir("/")) == 0)
-		execve(program->path, (char *const *)program->argv, (char *const *)program->envp);
+	close_range(3, FD_SPARE - 1, 0);
+	/* All below FD_SPARE are free now, so that they get exactly these numbers. */
+	if ((passed >= 0 && fcntl(passed, F_DUPFD, FD_PASSED) < 0) ||
+	    (log >= 0 && fcntl(log, F_DUPFD, FD_LOG) < 0))
+		_exit(126);
+	if ((cwd >= 0 ? fchdir(cwd) : chdir("/")) < 0)
+		_exit(126);
+	if (program->setup) {
+		int r = program->setup(program->setup_data);
+
+		if (r < 0 && log >= 0)
+			dprintf(log, "cannot set up the runtime's mounts: %s\n", strerror(-r));
+		if (r < 0)
+			_exit(126);
+	}
+	execve(program->path, (char *const *)program->argv, (char *const *)program->envp);
 	if (log >= 0)
 		dprintf(FD_LOG, "cannot execute %s: %s\n", program->path, strerror(errno));
 	_exit(127);

@@ -17,6 +17,9 @@ struct child_program {
 	int cgroup_fd; /* a v2 cgroup to start in, or -1 */
 	int log_fd;    /* becomes 4, or -1; also told when the program cannot be executed */
 	int passed_fd; /* becomes 3, or -1 */
+	/* Called in the child when its fds are in place, if not NULL; only system calls. */
+	int (*setup)(const void *data);
+	const void *setup_data;
 };
 
 /* Its pidfd. Standard input, output and error are /dev/null. */

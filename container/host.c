@@ -14,6 +14,7 @@
 #include "base/host.h"
 #include "container/dir.h"
 #include "container/host_state.h"
+#include "container/passage.h"
 #include "container/rootfs.h"
 #include "container/runtime.h"
 #include "container/seccomp.h"
@@ -68,6 +69,8 @@ static int find_runtime(struct container_host *host, const char *wanted, struct 
 			       wanted ? wanted : "");
 	snprintf(host->runtime, sizeof(host->runtime), "%s", facts->runtime);
 	host->kind = runtime_kind_of(host->runtime);
+	if (host->kind != RUNTIME_CRUN)
+		passage_find_closed(host->run_dir, host->closed_dir);
 	host->memory_bytes = facts->memory_bytes;
 	host->files_max = facts->nofile_hard;
 	return 0;

@@ -17,6 +17,7 @@
 struct container_host {
 	char state_dir[PATH_MAX], run_dir[PATH_MAX];
 	char runtime[PATH_MAX];
+	char closed_dir[PATH_MAX]; /* see passage.h; "" if no passage is needed */
 	enum runtime_kind kind;
 	bool is_rootless, has_one_id;
 	uid_t daemon_uid;

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "container/child.h"
+#include "container/passage.h"
 
 #define DELETE_TIMEOUT_MS 10000
 #define WORDS_READ        8192
@@ -45,8 +46,11 @@ int runtime_start(const struct container_host *host, const struct runtime_run *r
 	char root[PATH_MAX + 32], bundle[PATH_MAX + 128];
 	const char *argv[16];
 	unsigned n = common_args(host, argv, root, sizeof(root));
+	struct passage passage = {host->run_dir, host->closed_dir, run->id};
 	struct child_program program = {
 		.path = host->runtime,
+		.setup = host->closed_dir[0] ? passage_open : NULL,
+		.setup_data = &passage,
 		.argv = argv,
 		.envp = environment,
 		.cwd_fd = run->bundle_fd,
@@ -72,7 +76,15 @@ int runtime_delete(const struct container_host *host, const char *id)
 	char root[PATH_MAX + 32];
 	const char *argv[8];
 	unsigned n = common_args(host, argv, root, sizeof(root));
-	struct child_program program = {host->runtime, argv, environment, -1, -1, -1, -1};
+	struct child_program program = {
+		.path = host->runtime,
+		.argv = argv,
+		.envp = environment,
+		.cwd_fd = -1,
+		.cgroup_fd = -1,
+		.log_fd = -1,
+		.passed_fd = -1,
+	};
 	cleanup_fd int pidfd = -1;
 	pid_t pid;
 	int status;

@@ -130,9 +130,10 @@ static int make_dirs(struct ground *ground)
 		return -1;
 	snprintf(ground->state, sizeof(ground->state), "%s/state", ground->dir);
 	snprintf(ground->run, sizeof(ground->run), "%s/run", ground->dir);
-	if (chmod(ground->dir, 0711) < 0 || mkdir(ground->state, 0711) < 0 ||
-	    mkdir(ground->run, 0711) < 0 || chown(ground->state, owner, owner) < 0 ||
-	    chown(ground->run, owner, owner) < 0)
+	/* As /run/user/<uid> is: nobody else may pass, not even a sandbox's root. */
+	if (chmod(ground->dir, 0700) < 0 || chown(ground->dir, owner, owner) < 0 ||
+	    mkdir(ground->state, 0711) < 0 || mkdir(ground->run, 0711) < 0 ||
+	    chown(ground->state, owner, owner) < 0 || chown(ground->run, owner, owner) < 0)
 		return -1;
 	return 0;
 }

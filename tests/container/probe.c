@@ -123,19 +123,19 @@ static long call(const char *name)
 	if (strcmp(name, "ioctl") == 0)
 		return ioctl(0, FIONREAD, &args);
 	if (strcmp(name, "vsock") == 0)
-		return socket(AF_VSOCK, SOCK_STREAM, 0);
+		return socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (strcmp(name, "alg") == 0)
-		return socket(38, SOCK_SEQPACKET, 0);
+		return socket(38, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (strcmp(name, "packet") == 0)
-		return socket(AF_PACKET, SOCK_RAW, 0);
+		return socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 	if (strcmp(name, "raw") == 0)
-		return socket(AF_INET, SOCK_RAW, 1);
+		return socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, 1);
 	if (strcmp(name, "inet") == 0)
-		return socket(AF_INET, SOCK_STREAM, 0);
+		return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (strcmp(name, "netlink_route") == 0)
-		return socket(AF_NETLINK, SOCK_RAW, 0);
+		return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0);
 	if (strcmp(name, "netlink_audit") == 0)
-		return socket(AF_NETLINK, SOCK_RAW, 9);
+		return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 9);
 	if (strcmp(name, "x32") == 0)
 		return syscall(0x40000000 + SYS_getpid);
 	if (strcmp(name, "i386") == 0) {
@@ -244,7 +244,7 @@ static void obey(struct answer *answer, char *order, int fd)
 	else if (strcmp(verb, "write") == 0)
 		write_to(answer, one, two ? two : "");
 	else if (strcmp(verb, "open") == 0)
-		say_errno(answer, open(one, two ? O_WRONLY : O_RDONLY));
+		say_errno(answer, open(one, (two ? O_WRONLY : O_RDONLY) | O_CLOEXEC));
 	else if (strcmp(verb, "symlink") == 0)
 		say_errno(answer, symlink(one, two ? two : ""));
 	else if (strcmp(verb, "rmdir") == 0)
