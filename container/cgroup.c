@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,6 +295,24 @@ static void remove_group(int sandbox, const char *name, void *data)
 	unlinkat(sandbox, name, AT_REMOVEDIR);
 }
 
+/* v1 has no cgroup.kill. Whatever a runtime left in there is of this sandbox. */
+static void kill_listed(int root, const char *path)
+{
+	cleanup_fd int sandbox = dir_open(root, path);
+	char text[4096];
+	cleanup_fd int procs =
+		sandbox < 0 ? -1 : dir_open_file(sandbox, "cgroup.procs", O_RDONLY, 0);
+	ssize_t n = procs < 0 ? 0 : read(procs, text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	for (char *at = text, *line; (line = strsep(&at, "\n"));) {
+		long pid = strtol(line, NULL, 10);
+
+		if (pid > 1)
+			kill((pid_t)pid, SIGKILL);
+	}
+}
+
 /* 0: it is gone. */
 static int remove_from(const struct cgroup_host *cg, int root, const char *id)
 {
@@ -308,9 +327,13 @@ static int remove_from(const struct cgroup_host *cg, int root, const char *id)
 		dir_write(sandbox, "cgroup.kill", "1");
 		for_groups(sandbox, remove_group, NULL);
 	}
-	if (unlinkat(root, path, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		return -errno;
-	return 0;
+	if (unlinkat(root, path, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return 0;
+	if (errno == EBUSY && root != cg->v2_fd) {
+		kill_listed(root, path);
+		return -EBUSY;
+	}
+	return -errno;
 }
 
 int cgroup_remove(const struct cgroup_host *cg, const char *id, int timeout_ms)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -23,6 +24,7 @@
 
 #define DEATH_TIMEOUT_MS  10000
 #define CGROUP_TIMEOUT_MS 5000
+#define DELETE_TRIES      20
 
 static int check_spec(const struct container_spec *spec, struct err *err)
 {
@@ -170,19 +172,35 @@ int container_kill(const struct container *c)
 	return 0;
 }
 
+/*
+ * With its first process the whole pid namespace is dead, so "delete" needs no force. Of a
+ * half-made container only the runtime knows that process, and nobody tells when it has died.
+ */
+static void delete_state(const struct container *c, const struct container_host *host)
+{
+	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+	const char *id = c->spec.id.text;
+	int tries = c->init_pidfd < 0 ? DELETE_TRIES : 1;
+	struct stat st;
+
+	if (fstatat(host->runtime_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	if (c->init_pidfd < 0)
+		runtime_kill(host, id);
+	while (runtime_delete(host, id) < 0 && --tries > 0)
+		nanosleep(&pause, NULL);
+	tree_remove(host->runtime_fd, id);
+}
+
 /* In the worker: 0, or 1 if something stayed. */
 static int take_down(const struct container *c, const struct container_host *host)
 {
 	const char *id = c->spec.id.text;
-	struct stat st;
 	int r = 0;
 
 	if (container_kill(c) == 0 && !has_ended(c->init_pidfd, DEATH_TIMEOUT_MS))
 		return 1;
-	/* With its first process the whole pid namespace is dead, so "delete" needs no force. */
-	if (fstatat(host->runtime_fd, id, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    runtime_delete(host, id) < 0)
-		tree_remove(host->runtime_fd, id);
+	delete_state(c, host);
 	if (cgroup_remove(&host->cgroup, id, CGROUP_TIMEOUT_MS) < 0)
 		r = 1;
 	if (bundle_remove(host, id) < 0)

@@ -10,8 +10,8 @@
 #include "container/child.h"
 #include "container/passage.h"
 
-#define DELETE_TIMEOUT_MS 10000
-#define WORDS_READ        8192
+#define COMMAND_TIMEOUT_MS 10000
+#define WORDS_READ         8192
 
 /* It reads nothing from its environment that we would want; of ours it gets nothing. */
 static const char *const environment[] = {
@@ -71,7 +71,8 @@ int runtime_start(const struct container_host *host, const struct runtime_run *r
 	return child_start(&program, ret_pid);
 }
 
-int runtime_delete(const struct container_host *host, const char *id)
+/* One short command about a container; waits for it. */
+static int command(const struct container_host *host, const char *const *words)
 {
 	char root[PATH_MAX + 32];
 	const char *argv[8];
@@ -89,14 +90,24 @@ int runtime_delete(const struct container_host *host, const char *id)
 	pid_t pid;
 	int status;
 
-	argv[n++] = "delete";
-	argv[n++] = id;
+	while (*words)
+		argv[n++] = *words++;
 	argv[n] = NULL;
 	pidfd = child_start(&program, &pid);
 	if (pidfd < 0)
 		return pidfd;
-	status = child_wait(pid, pidfd, DELETE_TIMEOUT_MS);
+	status = child_wait(pid, pidfd, COMMAND_TIMEOUT_MS);
 	return status < 0 ? status : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+}
+
+int runtime_kill(const struct container_host *host, const char *id)
+{
+	return command(host, (const char *const[]){"kill", id, "KILL", NULL});
+}
+
+int runtime_delete(const struct container_host *host, const char *id)
+{
+	return command(host, (const char *const[]){"delete", id, NULL});
 }
 
 /* runc: time="..." level=error msg="the words, with \" escaped" */

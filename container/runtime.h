@@ -18,6 +18,8 @@ struct runtime_run {
 /* "run --detach"; its pidfd. */
 int runtime_start(const struct container_host *host, const struct runtime_run *run, pid_t *ret_pid);
 
+/* SIGKILL to an init whose pid only the runtime knows. Waits. */
+int runtime_kill(const struct container_host *host, const char *id);
 /* "delete" of a container whose init is dead. Waits. */
 int runtime_delete(const struct container_host *host, const char *id);
 

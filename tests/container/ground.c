@@ -289,3 +289,31 @@ const char *ground_ask(int peer, int fd, const char *format, ...)
 	text[n > 0 ? n : 0] = '\0';
 	return text;
 }
+
+bool ground_has_line(const char *text, const char *line)
+{
+	size_t len = strlen(line);
+
+	for (const char *at = text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
+		if (strncmp(at, line, len) == 0 && (at[len] == '\n' || !at[len]))
+			return true;
+	return false;
+}
+
+int ground_main(int argc, char **argv, int (*body)(struct ground *ground))
+{
+	struct ground ground = {0};
+
+	if (argc != 4)
+		return 2;
+	ground.mode = strcmp(argv[1], "root") == 0       ? GROUND_ROOT
+		      : strcmp(argv[1], "rootless") == 0 ? GROUND_ROOTLESS
+							 : GROUND_ONE_ID;
+	ground.runtime = argv[2];
+	ground.probe = argv[3];
+	if (geteuid() != 0) {
+		printf("1..0 # SKIP needs root, to play root and to play newuidmap\n");
+		return 0;
+	}
+	return ground_run(&ground, body);
+}

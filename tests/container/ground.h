@@ -25,6 +25,9 @@ struct ground {
  */
 int ground_run(struct ground *ground, int (*body)(struct ground *ground));
 
+/* main() of such a test. usage: PROGRAM root|rootless|one-id RUNTIME PROBE */
+int ground_main(int argc, char **argv, int (*body)(struct ground *ground));
+
 int ground_open_host(struct ground *ground, struct err *err);
 
 /* prepare, create, created. */
@@ -40,5 +43,7 @@ int ground_connect(const struct ground *ground, const struct container *c);
 /* The answer, in a static buffer. `fd` is sent along if it is not negative. */
 const char *ground_ask(int peer, int fd, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+bool ground_has_line(const char *text, const char *line);
 
 #endif

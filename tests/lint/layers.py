@@ -36,7 +36,7 @@ OTHERS = [
     ("nettle/*", ["proto/*", "daemon/*", "cmd/berthd*", "tests/*"]),
     ("sqlite3.h", ["daemon/store*.c", "tests/unit/test_store*.c"]),
     ("curl/*", ["cmd/berth/client.c"]),
-    ("sys/mount.h", ["container/*"]),
+    ("sys/mount.h", ["container/*", "tests/container/*"]),
     ("linux/mount.h", ["container/*"]),
     ("libmount/*", ["container/*"]),
     ("seccomp.h", ["container/*"]),
