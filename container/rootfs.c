@@ -21,6 +21,7 @@
 #define SAFE       (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
 #define RUN_SIZE   "size=64m"
 #define BERTH_SIZE "size=4m"
+#define LOWER      ".lower" /* below <run>: where a lower layer is for a moment */
 #define INIT_MAX   (16 * 1024 * 1024)
 
 /* The kernel's own words about a mount that failed, if there are any. */
@@ -274,7 +275,7 @@ static int add_mounts(const struct container_host *host, const struct rootfs_pla
  * it cannot be given by fd); afterwards the overlay holds its own copy of that mount.
  */
 static int mount_overlay(const struct container_host *host, const struct rootfs_plan *plan,
-			 int disk_fd, int bundle_fd, struct err *err)
+			 int disk_fd, struct err *err)
 {
 	cleanup_fd int image = dir_open(host->images_fd, plan->image);
 	cleanup_fd int lower = -1, point = -1;
@@ -288,23 +289,22 @@ static int mount_overlay(const struct container_host *host, const struct rootfs_
 	lower = map_image(image, plan->map, err);
 	if (lower < 0)
 		return lower;
-	point = dir_make(bundle_fd, "lower", 0700);
+	point = dir_make(host->run_fd, LOWER, 0700);
 	if (point < 0)
-		return err_set(err, point, ERR_START_FAILED, "cannot make the bundle: %s",
+		return err_set(err, point, ERR_START_FAILED, "cannot make <run>/" LOWER ": %s",
 			       strerror(-point));
 	if (attach(lower, point, "the image", err) < 0)
 		return -EIO;
 	root = overlay(host, lower, disk_fd, err);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d/lower", bundle_fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/" LOWER, host->run_fd);
 	umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
-	unlinkat(bundle_fd, "lower", AT_REMOVEDIR);
 	return root;
 }
 
 int rootfs_mount(const struct container_host *host, const struct rootfs_plan *plan, int disk_fd,
 		 int bundle_fd, struct err *err)
 {
-	cleanup_fd int root = mount_overlay(host, plan, disk_fd, bundle_fd, err);
+	cleanup_fd int root = mount_overlay(host, plan, disk_fd, err);
 	cleanup_fd int target = -1;
 	int r;
 
@@ -324,18 +324,13 @@ int rootfs_mount(const struct container_host *host, const struct rootfs_plan *pl
 
 int rootfs_unmount(int bundle_fd)
 {
-	static const char *const names[] = {"lower", "rootfs"};
 	char path[64];
-	int r = 0;
 
-	for (size_t i = 0; i < array_len(names); i++) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", bundle_fd, names[i]);
-		/* EINVAL: it is no mount point. */
-		if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 && errno != EINVAL &&
-		    errno != ENOENT)
-			r = -errno;
-	}
-	return r;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/rootfs", bundle_fd);
+	/* EINVAL: it is no mount point. */
+	if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 && errno != EINVAL && errno != ENOENT)
+		return -errno;
+	return 0;
 }
 
 static int copy_init(const char *init_path, int guest)
