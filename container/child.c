@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,12 @@ static int move_up(int fd)
 	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FD_SPARE);
 }
 
+/* At exactly this number, and open to the program. */
+static bool place(int fd, int number)
+{
+	return dup3(fd, number, O_CLOEXEC) >= 0 && fcntl(number, F_SETFD, 0) == 0;
+}
+
 /* In the child: only system calls, since another thread may have held a lock. */
 static __attribute__((noreturn)) void become(const struct child_program *program)
 {
@@ -49,9 +56,7 @@ static __attribute__((noreturn)) void become(const struct child_program *program
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
 		_exit(126);
 	close_range(3, FD_SPARE - 1, 0);
-	/* All below FD_SPARE are free now, so that they get exactly these numbers. */
-	if ((passed >= 0 && fcntl(passed, F_DUPFD, FD_PASSED) < 0) ||
-	    (log >= 0 && fcntl(log, F_DUPFD, FD_LOG) < 0))
+	if ((passed >= 0 && !place(passed, FD_PASSED)) || (log >= 0 && !place(log, FD_LOG)))
 		_exit(126);
 	if ((cwd >= 0 ? fchdir(cwd) : chdir("/")) < 0)
 		_exit(126);

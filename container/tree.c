@@ -86,7 +86,8 @@ static int remove_one(struct descent *descent, unsigned *moved)
 	if (errno != ENOTEMPTY && errno != EEXIST)
 		return -errno;
 	if (descent->depth < REMOVE_DEPTH_MAX) {
-		memcpy(descent->names[descent->depth], entry->d_name, sizeof(descent->names[0]));
+		snprintf(descent->names[descent->depth], sizeof(descent->names[0]), "%s",
+			 entry->d_name);
 		return enter(descent, dirfd(here), entry->d_name);
 	}
 	/* The names of the tree's own entries are unknown: try until one is free. */

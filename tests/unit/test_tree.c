@@ -20,7 +20,8 @@ static void make_chain(int dir, const char *name, int depth)
 		next = dir_open(at, name);
 		close(at);
 		at = next;
-		check(dir_replace(at, "file", STR("x"), 0600) == 0);
+		if (depth < 1000)
+			check(dir_replace(at, "file", STR("x"), 0600) == 0);
 	}
 	close(at);
 }
@@ -29,18 +30,18 @@ static void test_deep(int dir)
 {
 	struct tree_usage usage;
 
-	make_chain(dir, "deep", 700);
+	make_chain(dir, "deep", 150);
 	/* Names that the removal itself would like to use. */
 	check(mkdirat(dir, "deep/.deep-0", 0700) == 0);
 	check(dir_replace(dir, "outside", STR("safe"), 0600) == 0);
 	check(symlinkat("../outside", dir, "deep/link") == 0);
 	check(symlinkat("/", dir, "deep/slash") == 0);
-	check(tree_measure(dir, "deep", &usage) == 0 && usage.files == 699 + 700 + 3);
+	check(tree_measure(dir, "deep", &usage) == 0 && usage.files == 149 + 150 + 3);
 	check(tree_remove(dir, "deep") == 0);
 	check(faccessat(dir, "deep", F_OK, 0) < 0);
 	check(faccessat(dir, "outside", F_OK, 0) == 0);
 	check(tree_remove(dir, "deep") == 0);
-	tap_ok("700 folders deep, with links out of it");
+	tap_ok("150 folders deep, with links out of it");
 }
 
 static void test_too_deep(int dir)
@@ -77,14 +78,14 @@ static void test_many(int dir)
 	char name[32];
 
 	check(mkdirat(dir, "many", 0700) == 0);
-	for (int i = 0; i < 2000; i++) {
+	for (int i = 0; i < 200; i++) {
 		snprintf(name, sizeof(name), "many/%d", i);
 		check(mkdirat(dir, name, 0700) == 0);
 		snprintf(name, sizeof(name), "many/%d/sub", i);
 		check(mkdirat(dir, name, 0) == 0);
 	}
 	check(tree_remove(dir, "many") == 0);
-	tap_ok("thousands of folders");
+	tap_ok("hundreds of folders");
 }
 
 int main(void)
