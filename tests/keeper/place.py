@@ -138,7 +138,14 @@ class Place:
                      and comm_of(p) == "berth-keeper" and is_alive(p)), None)
 
     def connect(self, **options):
-        link = k.Link(os.path.join(self.run, "keeper.sock"), **options)
+        # The kernel keeps who we are at this moment.
+        os.setegid(self.daemon_uid)
+        os.seteuid(self.daemon_uid)
+        try:
+            link = k.Link(os.path.join(self.run, "keeper.sock"), **options)
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
         self.links.append(link)
         return link
 
