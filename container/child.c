@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,6 +46,13 @@ static bool place(int fd, int number)
 	return dup3(fd, number, O_CLOEXEC) >= 0 && fcntl(number, F_SETFD, 0) == 0;
 }
 
+/* Nobody would look after it: a runtime that goes on by itself makes what nobody knows of. */
+static void die_with(pid_t parent)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(126);
+}
+
 /* In the child: only system calls, since another thread may have held a lock. */
 static __attribute__((noreturn)) void become(const struct child_program *program)
 {
@@ -76,6 +84,7 @@ static __attribute__((noreturn)) void become(const struct child_program *program
 
 int child_start(const struct child_program *program, pid_t *ret_pid)
 {
+	pid_t parent = getpid();
 	int pidfd = -1;
 	struct clone_args args = {
 		.flags = CLONE_PIDFD,
@@ -91,8 +100,10 @@ int child_start(const struct child_program *program, pid_t *ret_pid)
 	pid = syscall(SYS_clone3, &args, sizeof(args));
 	if (pid < 0)
 		return -errno;
-	if (pid == 0)
+	if (pid == 0) {
+		die_with(parent);
 		become(program);
+	}
 	*ret_pid = (pid_t)pid;
 	return pidfd;
 }
@@ -122,12 +133,13 @@ static void close_others(const int *keep, unsigned count)
 
 int child_fork(const int *keep, unsigned count, pid_t *ret_pid)
 {
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid = fork();
 	int pidfd;
 
 	if (pid < 0)
 		return -errno;
 	if (pid == 0) {
+		die_with(parent);
 		reset_signals();
 		close_others(keep, count);
 		*ret_pid = 0;

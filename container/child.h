@@ -1,6 +1,6 @@
 /*
  * Processes that we start: the runtime, and workers that run our own code and end. Who starts one
- * waits for it by its pidfd.
+ * waits for it by its pidfd, and if that is killed, it is killed too.
  */
 #ifndef BERTH_CONTAINER_CHILD_H
 #define BERTH_CONTAINER_CHILD_H

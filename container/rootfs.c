@@ -11,6 +11,7 @@
 #include <sys/mount.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,6 +76,7 @@ static int attach(int mount, int target, const char *what, struct err *err)
 static int make_userns(struct id_map map)
 {
 	struct clone_args args = {.flags = CLONE_NEWUSER};
+	pid_t parent = getpid();
 	long pid = syscall(SYS_clone3, &args, sizeof(args));
 	char path[64], text[64];
 	int r = 0, fd = -1;
@@ -83,7 +85,9 @@ static int make_userns(struct id_map map)
 	if (pid < 0)
 		return -errno;
 	if (pid == 0) {
-		pause();
+		/* If we are killed, it must not stay, with our lock in its hands. */
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
+			pause();
 		_exit(0);
 	}
 	snprintf(path, sizeof(path), "/proc/%ld", pid);
