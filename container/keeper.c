@@ -275,6 +275,9 @@ int keeper_run(const struct keeper_config *config, int link_fd, struct err *err)
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	k->config = config;
 	r = init(k, link_fd, err);
-	/* What is left is the kernel's to free: we are a process of our own and end now. */
-	return r < 0 ? r : serve(k, err);
+	if (r == 0)
+		r = serve(k, err);
+	/* It removes what it made for all. The rest is the kernel's to free: the process ends. */
+	container_host_free(k->host);
+	return r;
 }

@@ -64,12 +64,15 @@ static bool can_daemon_enter(const char *path, const struct options *options)
 	return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/*
+ * Others must be able to pass: berthd's user, and a sandbox's root on its way to its own rootfs.
+ * That is why what is there already gets an x for all.
+ */
 static int make_one(const char *path, const struct options *options, struct err *err)
 {
-	bool is_shared = options->daemon_uid != geteuid();
 	cleanup_fd int fd = -1;
 	struct stat st;
-	int r = make_parents(path, is_shared ? 0711 : 0700, err);
+	int r = make_parents(path, 0711, err);
 
 	if (r < 0)
 		return r;
@@ -85,7 +88,7 @@ static int make_one(const char *path, const struct options *options, struct err 
 		return err_set(err, -EPERM, ERR_INTERNAL,
 			       "others can write to the directory \"%s\"; run: chmod go-w %s", path,
 			       path);
-	if (is_shared && fchmod(fd, (st.st_mode & 07777) | 0011) < 0)
+	if (fchmod(fd, (st.st_mode & 07777) | 0011) < 0)
 		return err_set(err, -errno, ERR_INTERNAL, "the mode of \"%s\" cannot be set: %s",
 			       path, strerror(errno));
 	if (!can_daemon_enter(path, options))

@@ -177,17 +177,17 @@ class Place:
         until(lambda: not is_alive(keeper), "the keeper's death")
 
     def processes(self):
-        """All that ran from here: by our directory in their arguments, or our user."""
+        """All that ran from here: those with our directory in their arguments or their mounts."""
         found = []
         for pid in pids():
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    command = file.read()
-                uid = os.stat(f"/proc/{pid}").st_uid
-            except OSError:
-                continue
-            if pid != os.getpid() and (self.dir.encode() in command or uid == USER
-                                       or FIRST_SUBID <= uid < FIRST_SUBID + SUBIDS):
+            texts = b""
+            for name in ("cmdline", "mountinfo"):
+                try:
+                    with open(f"/proc/{pid}/{name}", "rb") as file:
+                        texts += file.read()
+                except OSError:
+                    pass
+            if pid != os.getpid() and self.dir.encode() in texts:
                 found.append(pid)
         return found
 
