@@ -2,20 +2,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include <curl/curl.h>
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "cmd/berth/address.h"
 #include "cmd/berth/screen.h"
 #include "proto/json.h"
 
-#define ERROR_ARENA_MAX (1024 * 1024)
+#define CONNECT_TIMEOUT_MS 5000
+#define POLL_MS            1000
+#define ERROR_ARENA_MAX    (1024 * 1024)
 
 void answer_init(struct answer *answer)
 {
@@ -82,86 +84,93 @@ static int explain_absence(const struct globals *globals, const struct paths *pa
 		       paths->socket, (int)holder.pid, holder.socket, holder.socket);
 }
 
-static int connect_failed(const char *path, int error, struct err *err)
-{
-	struct stat st;
-
-	switch (error) {
-	case ENOENT:
-	case ENOTDIR:
-		return err_set(err, -ENOENT, ERR_UNAVAILABLE,
-			       "no berthd answers on %s: start one with `berth up`", path);
-	case ECONNREFUSED:
-		if (stat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
-			return err_set(err, -ENOTSOCK, ERR_INVALID_REQUEST, "%s is not a socket",
-				       path);
-		return err_set(err, -ECONNREFUSED, ERR_UNAVAILABLE,
-			       "%s was left behind by a berthd that is gone: start a new one with "
-			       "`berth up`",
-			       path);
-	case EACCES:
-	case EPERM:
-		return err_set(err, -EACCES, ERR_FORBIDDEN,
-			       "you may not connect to %s: ask as the user who started berthd, or "
-			       "join the group that owns the socket",
-			       path);
-	case EAGAIN:
-		return err_set(err, -ETIMEDOUT, ERR_TIMEOUT,
-			       "berthd on %s does not answer: it is overloaded or hangs", path);
-	default:
-		return err_set(err, -error, ERR_UNAVAILABLE, "cannot connect to %s: %s", path,
-			       strerror(error));
-	}
-}
-
-/* An address holds 108 bytes; a longer path is reached through its directory's descriptor. */
-struct address {
-	struct sockaddr_un un;
-	int dir; /* -1: not needed */
+/* A request under way. */
+struct transfer {
+	const struct client_request *request;
+	CURL *curl;
+	struct answer *answer;
+	const char *where; /* whom we ask, for sentences */
+	struct sse_reader reader;
+	bool is_stream;   /* the answer is one */
+	bool is_finished; /* its last event has come */
+	bool is_starved;  /* the body waits for bytes */
+	int error;        /* of ours, not curl's */
 };
 
-static void address_closep(struct address *address)
+static void transfer_closep(struct transfer *t)
 {
-	close_fdp(&address->dir);
+	sse_reader_close(&t->reader);
 }
 
-static int address_fill(struct address *ret, const char *path)
+/* Is the answer a stream, as wanted? Known once its head is there. */
+static bool is_event_stream(struct transfer *t)
 {
-	const char *slash = strrchr(path, '/');
-	char dir[PATH_MAX];
-	int n;
+	const char *type = NULL;
+	long status = 0;
 
-	ret->un.sun_family = AF_UNIX;
-	if (strlen(path) < sizeof(ret->un.sun_path)) {
-		memcpy(ret->un.sun_path, path, strlen(path) + 1);
-		return 0;
+	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_getinfo(t->curl, CURLINFO_CONTENT_TYPE, &type);
+	return t->request->stream && t->request->stream->event && status == 200 && type &&
+	       str_starts_with(str_of(type), STR("text/event-stream"));
+}
+
+static int take_events(struct transfer *t, struct str bytes)
+{
+	const struct client_stream *stream = t->request->stream;
+	struct sse_event event;
+	int r;
+
+	while ((r = sse_reader_next(&t->reader, &bytes, &event)) > 0) {
+		r = stream->event(stream->arg, &event);
+		if (r < 0)
+			return r;
+		if (r > 0) {
+			t->is_finished = true;
+			return 0;
+		}
 	}
-	if (!slash || strlen(path) >= sizeof(dir))
-		return -ENAMETOOLONG;
-	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path + 1), path);
-	ret->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (ret->dir < 0)
-		return -errno;
-	n = snprintf(ret->un.sun_path, sizeof(ret->un.sun_path), "/proc/self/fd/%d/%s", ret->dir,
-		     slash + 1);
-	return n < (int)sizeof(ret->un.sun_path) ? 0 : -ENAMETOOLONG;
-}
-
-/* Of a connected socket; 0 if it cannot be told. */
-static pid_t peer_pid(int fd)
-{
-	struct ucred peer;
-	socklen_t len = sizeof(peer);
-
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 ? peer.pid : 0;
+	return r;
 }
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
 {
-	struct answer *answer = arg;
+	struct transfer *t = arg;
+	struct str piece = {bytes, size * count};
 
+	t->is_stream = t->is_stream || is_event_stream(t);
 	/* Anything but the full count makes curl stop with CURLE_WRITE_ERROR. */
-	return buf_append(&answer->body, bytes, size * count) < 0 ? 0 : size * count;
+	if (!t->is_stream)
+		return buf_append_str(&t->answer->body, piece) < 0 ? 0 : piece.len;
+	if (!t->is_finished)
+		t->error = take_events(t, piece);
+	return t->error < 0 ? 0 : piece.len;
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* The body never blocks the answer: without bytes curl is told to ask again later. */
+static size_t on_read(char *room, size_t size, size_t count, void *arg)
+{
+	struct transfer *t = arg;
+	int fd = t->request->stream->body_fd;
+	ssize_t n;
+
+	if (!is_readable(fd)) {
+		t->is_starved = true;
+		return CURL_READFUNC_PAUSE;
+	}
+	do
+		n = read(fd, room, size * count);
+	while (n < 0 && errno == EINTR);
+	if (n >= 0)
+		return (size_t)n;
+	t->error = -errno;
+	return CURL_READFUNC_ABORT;
 }
 
 /* Keeps a copy of curl's socket, which is closed by the time we want to know its peer. */
@@ -270,31 +279,152 @@ static int token_header(const char *token, struct curl_slist **ret, struct err *
 	return *ret ? 0 : err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 }
 
-static int perform(CURL *curl, int timeout_ms, struct answer *ret, const char *where,
-		   struct err *err)
+/* What became of our own part, of the stream, and only then of curl's. */
+static int judge(struct transfer *t, CURLcode code, const char *detail, struct err *err)
+{
+	if (t->error == -EINTR)
+		return err_set(err, -EINTR, ERR_UNAVAILABLE, "interrupted");
+	if (t->error == -EMSGSIZE)
+		return err_set(err, -EMSGSIZE, ERR_INTERNAL, "%s sent an event that is too large",
+			       t->where);
+	if (t->error < 0)
+		return err_set(err, t->error, ERR_INTERNAL, "cannot pass on input or output: %s",
+			       strerror(-t->error));
+	if (t->is_finished)
+		return 0;
+	if (t->is_stream)
+		return err_set(err, -ECONNRESET, ERR_UNAVAILABLE,
+			       "%s broke off: how the command ended, or whether, is not known",
+			       t->where);
+	if (code != CURLE_OK)
+		return curl_failed(code, t->where, detail, err);
+	return answer_judge(t->answer, t->where, err);
+}
+
+/* Waits for whatever can happen. */
+static int await(struct transfer *t, CURLM *multi)
+{
+	const struct client_stream *stream = t->request->stream;
+	struct curl_waitfd fds[2];
+	unsigned count = 0;
+
+	if (stream && stream->interrupt_fd >= 0)
+		fds[count++] = (struct curl_waitfd){stream->interrupt_fd, CURL_WAIT_POLLIN, 0};
+	if (stream && t->is_starved)
+		fds[count++] = (struct curl_waitfd){stream->body_fd, CURL_WAIT_POLLIN, 0};
+	curl_multi_poll(multi, fds, count, POLL_MS, NULL);
+	if (stream && stream->interrupt_fd >= 0 && is_readable(stream->interrupt_fd))
+		return -EINTR;
+	/* curl does not tell that a pipe was closed: ask again. */
+	if (t->is_starved && is_readable(stream->body_fd)) {
+		t->is_starved = false;
+		curl_easy_pause(t->curl, CURLPAUSE_CONT);
+	}
+	return 0;
+}
+
+static CURLcode run(struct transfer *t, CURLM *multi)
+{
+	for (;;) {
+		const CURLMsg *message;
+		int count;
+
+		curl_multi_perform(multi, &count);
+		if (t->is_finished || t->error < 0)
+			return CURLE_OK;
+		message = curl_multi_info_read(multi, &count);
+		if (message)
+			return message->data.result;
+		t->error = await(t, multi);
+		if (t->error < 0)
+			return CURLE_OK;
+	}
+}
+
+static int set_headers(struct transfer *t, struct curl_slist **headers)
+{
+	const struct client_stream *stream = t->request->stream;
+	const char *const lines[] = {
+		stream && stream->event ? "Accept: text/event-stream" : "Accept: application/json",
+		stream && stream->body_fd >= 0 ? "Content-Type: application/octet-stream"
+		: t->request->body.len         ? "Content-Type: application/json"
+					       : NULL,
+		/* It would cost a round trip, and a second where nobody answers it. */
+		"Expect:",
+		stream && stream->body_fd >= 0 ? "Transfer-Encoding: chunked" : NULL,
+	};
+
+	for (size_t i = 0; i < array_len(lines); i++) {
+		struct curl_slist *longer =
+			lines[i] ? curl_slist_append(*headers, lines[i]) : *headers;
+
+		if (!longer)
+			return -ENOMEM;
+		*headers = longer;
+	}
+	curl_easy_setopt(t->curl, CURLOPT_HTTPHEADER, *headers);
+	return 0;
+}
+
+static void set_request(struct transfer *t)
+{
+	const struct client_request *request = t->request;
+	bool is_streamed = request->stream && request->stream->body_fd >= 0;
+
+	if (is_streamed || request->body.len || strcmp(request->method, "POST") == 0) {
+		curl_easy_setopt(t->curl, CURLOPT_POST, 1L);
+		curl_easy_setopt(t->curl, CURLOPT_POSTFIELDSIZE_LARGE,
+				 is_streamed ? (curl_off_t)-1 : (curl_off_t)request->body.len);
+	}
+	if (is_streamed) {
+		curl_easy_setopt(t->curl, CURLOPT_READFUNCTION, on_read);
+		curl_easy_setopt(t->curl, CURLOPT_READDATA, t);
+	} else if (request->body.len || strcmp(request->method, "POST") == 0) {
+		curl_easy_setopt(t->curl, CURLOPT_POSTFIELDS,
+				 request->body.len ? request->body.at : "");
+	}
+	if (strcmp(request->method, "GET") != 0)
+		curl_easy_setopt(t->curl, CURLOPT_CUSTOMREQUEST, request->method);
+}
+
+static int perform(struct transfer *t, struct curl_slist **headers, struct err *err)
 {
 	char detail[CURL_ERROR_SIZE] = "";
+	CURL *curl = t->curl;
+	CURLM *multi;
 	CURLcode code;
+	int r;
 
+	set_request(t);
+	if (set_headers(t, headers) < 0)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
 	/* A proxy in the environment would read the token, and loopback is not its own. */
 	curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-	curl_easy_setopt(curl, CURLOPT_WRITEDATA, ret);
+	curl_easy_setopt(curl, CURLOPT_WRITEDATA, t);
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
+	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)t->request->timeout_ms);
+	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+	curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(curl, CURLOPT_USERAGENT, "berth/" BERTH_VERSION);
-	code = curl_easy_perform(curl);
-	if (code != CURLE_OK)
-		return curl_failed(code, where, detail, err);
-	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &ret->status);
-	return answer_judge(ret, where, err);
+	multi = curl_multi_init();
+	if (!multi)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	curl_multi_add_handle(multi, curl);
+	code = run(t, multi);
+	t->is_stream = t->is_stream || is_event_stream(t);
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &t->answer->status);
+	r = judge(t, code, detail, err);
+	curl_multi_remove_handle(multi, curl);
+	curl_multi_cleanup(multi);
+	return r;
 }
 
-static int get_by_url(const struct globals *globals, CURL *curl, const char *path,
-		      struct answer *ret, struct err *err)
+static int send_by_url(const struct globals *globals, struct transfer *t, struct err *err)
 {
+	struct screen_text where = screen_text(str_of(globals->url));
 	cleanup(slist_freep) struct curl_slist *headers = NULL;
 	cleanup_free char *url = NULL;
 	size_t len = strlen(globals->url);
@@ -305,7 +435,7 @@ static int get_by_url(const struct globals *globals, CURL *curl, const char *pat
 		return not_an_address(globals->url, err);
 	while (len > 0 && globals->url[len - 1] == '/')
 		len--;
-	if (asprintf(&url, "%.*s%s", (int)len, globals->url, path) < 0) {
+	if (asprintf(&url, "%.*s%s", (int)len, globals->url, t->request->path) < 0) {
 		url = NULL;
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	}
@@ -313,22 +443,21 @@ static int get_by_url(const struct globals *globals, CURL *curl, const char *pat
 		r = token_header(globals->token, &headers, err);
 		if (r < 0)
 			return r;
-		curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
 	}
-	curl_easy_setopt(curl, CURLOPT_URL, url);
-	r = perform(curl, globals->timeout_ms, ret, screen_text(str_of(globals->url)).text, err);
-	if (r == -EREMOTEIO && ret->status == 401)
-		return err_set(err, r, ERR_UNAUTHORIZED, "%s wants a token: %s",
-			       screen_text(str_of(globals->url)).text,
+	t->where = where.text;
+	curl_easy_setopt(t->curl, CURLOPT_URL, url);
+	r = perform(t, &headers, err);
+	if (r == -EREMOTEIO && t->answer->status == 401)
+		return err_set(err, r, ERR_UNAUTHORIZED, "%s wants a token: %s", where.text,
 			       globals->token ? "the one in BERTH_TOKEN is not accepted"
 					      : "set BERTH_TOKEN");
 	return r;
 }
 
-static int get_by_socket(const struct globals *globals, CURL *curl, const char *path,
-			 struct answer *ret, struct err *err)
+static int send_by_socket(const struct globals *globals, struct transfer *t, struct err *err)
 {
 	cleanup(address_closep) struct address address = {.dir = -1};
+	cleanup(slist_freep) struct curl_slist *headers = NULL;
 	char where[PATH_MAX + 16];
 	struct paths paths;
 	cleanup_free char *url = NULL;
@@ -340,36 +469,47 @@ static int get_by_socket(const struct globals *globals, CURL *curl, const char *
 	if (r < 0)
 		return r;
 	snprintf(where, sizeof(where), "berthd on %s", paths.socket);
+	t->where = where;
 	r = address_fill(&address, paths.socket);
 	if (r < 0)
-		return explain_absence(globals, &paths, connect_failed(paths.socket, -r, err), err);
-	if (asprintf(&url, "http://localhost%s", path) < 0) {
+		return explain_absence(globals, &paths, address_failed(paths.socket, -r, err), err);
+	if (asprintf(&url, "http://localhost%s", t->request->path) < 0) {
 		url = NULL;
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	}
-	curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, address.un.sun_path);
-	curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, on_open);
-	curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, &copy);
-	curl_easy_setopt(curl, CURLOPT_URL, url);
-	r = perform(curl, globals->timeout_ms, ret, where, err);
+	curl_easy_setopt(t->curl, CURLOPT_UNIX_SOCKET_PATH, address.un.sun_path);
+	curl_easy_setopt(t->curl, CURLOPT_OPENSOCKETFUNCTION, on_open);
+	curl_easy_setopt(t->curl, CURLOPT_OPENSOCKETDATA, &copy);
+	curl_easy_setopt(t->curl, CURLOPT_URL, url);
+	r = perform(t, &headers, err);
 	if (copy >= 0)
-		ret->peer = peer_pid(copy);
-	curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &error);
+		t->answer->peer = address_peer(copy);
+	curl_easy_getinfo(t->curl, CURLINFO_OS_ERRNO, &error);
 	if (r == -ECONNREFUSED)
-		r = connect_failed(paths.socket, error ? (int)error : EIO, err);
+		r = address_failed(paths.socket, error ? (int)error : EIO, err);
 	return explain_absence(globals, &paths, r, err);
+}
+
+int client_send(const struct globals *globals, const struct client_request *request,
+		struct answer *ret, struct err *err)
+{
+	cleanup(curl_closep) CURL *curl = NULL;
+	cleanup(transfer_closep) struct transfer t = {.request = request, .answer = ret};
+
+	sse_reader_init(&t.reader, CLIENT_EVENT_MAX);
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+	t.curl = curl = curl_easy_init();
+	if (!curl)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	return globals->url ? send_by_url(globals, &t, err) : send_by_socket(globals, &t, err);
 }
 
 int client_get(const struct globals *globals, const char *path, struct answer *ret, struct err *err)
 {
-	cleanup(curl_closep) CURL *curl = NULL;
+	struct client_request request = {
+		.method = "GET", .path = path, .timeout_ms = globals->timeout_ms};
 
-	curl_global_init(CURL_GLOBAL_DEFAULT);
-	curl = curl_easy_init();
-	if (!curl)
-		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
-	return globals->url ? get_by_url(globals, curl, path, ret, err)
-			    : get_by_socket(globals, curl, path, ret, err);
+	return client_send(globals, &request, ret, err);
 }
 
 bool client_is_absent(int error)

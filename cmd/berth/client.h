@@ -1,6 +1,7 @@
 /*
- * One request to the daemon and its whole answer. "Nobody there", "left over" and "not allowed" are
- * told apart, and the socket's path may be longer than an address holds.
+ * One request to the daemon and its answer, whole or as a stream of events. "Nobody there", "left
+ * over" and "not allowed" are told apart, and the socket's path may be longer than an address
+ * holds.
  */
 #ifndef BERTH_CMD_CLIENT_H
 #define BERTH_CMD_CLIENT_H
@@ -12,8 +13,11 @@
 #include "base/holder.h"
 #include "base/paths.h"
 #include "cmd/berth/verb.h"
+#include "proto/sse_reader.h"
 
 #define CLIENT_ANSWER_MAX (16 * 1024 * 1024)
+#define CLIENT_EVENT_MAX  (4 * 1024 * 1024) /* of one event of a stream */
+#define CLIENT_WAIT_MS    (10 * 60 * 1000)  /* for what may take its time: start, stop, remove */
 
 struct answer {
 	long status;
@@ -41,6 +45,30 @@ bool client_holder(const struct globals *globals, const struct paths *paths, str
  */
 int client_get(const struct globals *globals, const char *path, struct answer *ret,
 	       struct err *err);
+
+/* What goes back and forth while an answer comes as events. */
+struct client_stream {
+	int body_fd;      /* its bytes are the request's body, as they come; -1: none */
+	int interrupt_fd; /* readable: give up with -EINTR; -1: none */
+	/* 0: go on; 1: that was the last one; negative: give up with that. NULL: JSON is wanted. */
+	int (*event)(void *arg, const struct sse_event *event);
+	void *arg;
+};
+
+struct client_request {
+	const char *method;
+	const char *path;                   /* and query; encoded */
+	struct str body;                    /* JSON; empty: none */
+	unsigned timeout_ms;                /* 0: none */
+	const struct client_stream *stream; /* NULL: the answer is taken whole */
+};
+
+/*
+ * As client_get(). A stream that ends before its last event is -ECONNRESET; an answer that is no
+ * stream though one was wanted is kept in `ret`.
+ */
+int client_send(const struct globals *globals, const struct client_request *request,
+		struct answer *ret, struct err *err);
 
 /* Is nobody there (rather than: something went wrong)? */
 bool client_is_absent(int error);
