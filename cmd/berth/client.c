@@ -348,7 +348,7 @@ static int set_headers(struct transfer *t, struct curl_slist **headers)
 		stream && stream->event ? "Accept: text/event-stream" : "Accept: application/json",
 		stream && stream->body_fd >= 0 ? "Content-Type: application/octet-stream"
 		: t->request->body.len         ? "Content-Type: application/json"
-					       : NULL,
+					       : "Content-Type:", /* not curl's guess */
 		/* It would cost a round trip, and a second where nobody answers it. */
 		"Expect:",
 		stream && stream->body_fd >= 0 ? "Transfer-Encoding: chunked" : NULL,

@@ -10,13 +10,14 @@
 #include "base/cleanup.h"
 #include "cmd/berth/client.h"
 #include "cmd/berth/running.h"
+#include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 
 #define TIMEOUT_DEFAULT_S 60
 #define TIMEOUT_MAX_S     86400
 #define SILENT_TIMEOUT_S  5 /* for one that cannot be asked, if no time was given */
 
-enum { DOWN_TIMEOUT };
+enum { DOWN_TIMEOUT, DOWN_STOP_ALL };
 
 /* The daemon as it described itself, and who holds the socket that it answered on. */
 struct target {
@@ -239,6 +240,42 @@ static void report(const struct globals *globals, const char *path, bool is_abse
 		printf("berthd (pid %d) has stopped\n", (int)pid);
 }
 
+/* One that stands still is left alone; one that is gone by now needs no stopping either. */
+static int stop_one(void *arg, const struct sandbox_info *info)
+{
+	const struct globals *globals = arg;
+	struct answer answer;
+	struct err err;
+	int r;
+
+	if (str_eq(info->state, STR("cold")) || str_eq(info->state, STR("failed")))
+		return 0;
+	answer_init(&answer);
+	r = sandbox_stop(globals, info->id.at, &answer, &err);
+	if (r < 0 && answer.status == 404)
+		r = 0;
+	if (r < 0)
+		screen_error("cannot stop %s: %s", screen_text(info->id).text, err.sentence);
+	answer_close(&answer);
+	return r < 0 ? -ECANCELED : 0;
+}
+
+/* EXIT_OK also when there is no daemon: that is found out, and said, later. */
+static int stop_sandboxes(const struct globals *globals)
+{
+	const struct sandbox_visitor visitor = {.sandbox = stop_one, .arg = (void *)globals};
+	struct answer answer;
+	struct err err;
+	int r;
+
+	answer_init(&answer);
+	r = sandbox_each(globals, &visitor, &answer, &err);
+	if (r < 0 && r != -ECANCELED && !client_is_absent(r))
+		screen_error("cannot list the sandboxes: %s", err.sentence);
+	answer_close(&answer);
+	return r == 0 || client_is_absent(r) ? EXIT_OK : EXIT_FAILED;
+}
+
 static int run(const struct call *call)
 {
 	struct job job = {.globals = *call->globals};
@@ -250,8 +287,11 @@ static int run(const struct call *call)
 		return usage_error("berth down stops a daemon on this machine: use --socket");
 	if (parse_timeout(call->values[DOWN_TIMEOUT], &job.timeout_s) < 0)
 		return usage_error("--timeout wants seconds, from 1 to %d", TIMEOUT_MAX_S);
-	job.deadline_ms = now_ms() + (int64_t)job.timeout_s * 1000;
 	r = client_paths(&job.globals, &job.paths, &err);
+	/* A daemon that is to take its sandboxes along stays until they are down. */
+	if (r == 0 && call->values[DOWN_STOP_ALL] && stop_sandboxes(call->globals) != EXIT_OK)
+		return EXIT_FAILED;
+	job.deadline_ms = now_ms() + (int64_t)job.timeout_s * 1000;
 	if (r == 0)
 		r = stop_any(&job, call->values[DOWN_TIMEOUT] != NULL, &pid, &err);
 	/* A daemon that went away between two questions has stopped as well. */
@@ -265,12 +305,14 @@ static int run(const struct call *call)
 
 /* clang-format off */
 static const struct flag flags[] = {
-	[DOWN_TIMEOUT] = { "--timeout", "SECONDS", "how long to wait for its end (60)" },
+	[DOWN_TIMEOUT]  = { "--timeout",  "SECONDS", "how long to wait for its end (60)" },
+	[DOWN_STOP_ALL] = { "--stop-all", NULL,      "stop all sandboxes first; their disks stay" },
 	{ NULL },
 };
 
 static const struct example examples[] = {
 	{ "berth down",                             "stop the daemon of this user" },
+	{ "berth down --stop-all",                  "and all sandboxes before it" },
 	{ "berth down --state-dir /tmp/b --run-dir /tmp/b/run",        "stop another one" },
 	{ "berth down --timeout 300",               "give its requests more time to finish" },
 	{ NULL },
@@ -283,7 +325,8 @@ const struct verb verb_down = {
 	.arguments = "",
 	.description =
 		"Tells the daemon to stop and waits until it is gone: requests that it works\n"
-		"on are finished first. If none runs, says so and succeeds.",
+		"on are finished first. If none runs, says so and succeeds. Sandboxes run on\n"
+		"without it, and the next daemon finds them again, unless --stop-all is given.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

@@ -9,6 +9,8 @@
 
 /* clang-format off */
 static const struct example examples[] = {
+	{ "berth run --rm -- python3 -c 'print(6 * 7)'", "one command in a sandbox of its own" },
+	{ "berth exec web -- ls -l", "in the sandbox `web`, which is made if need be" },
 	{ "berth doctor", "what this machine can and cannot do, and how to mend it" },
 	{ "berth up",     "start the daemon in the background" },
 	{ "berth info",   "what the running daemon offers" },
@@ -22,6 +24,7 @@ static const struct example exit_codes[] = {
 	{ "1", "it failed; a sentence on stderr says why" },
 	{ "2", "the command line was wrong" },
 	{ "3", "no daemon answers" },
+	{ "125", "of run and exec: all of the above; any other code is the command's own" },
 	{ NULL },
 };
 
@@ -48,7 +51,8 @@ static void print_flags(const struct flag *flags)
 	for (size_t i = 0; flags[i].name; i++) {
 		char left[64];
 
-		snprintf(left, sizeof(left), "%s%s%s", flags[i].name, flags[i].value ? " " : "",
+		snprintf(left, sizeof(left), "%s%s%s%s%s", flags[i].letter ? flags[i].letter : "",
+			 flags[i].letter ? ", " : "", flags[i].name, flags[i].value ? " " : "",
 			 flags[i].value ? flags[i].value : "");
 		print_pair(left, flags[i].summary);
 	}

@@ -11,7 +11,9 @@
 #include "cmd/berth/verb.h"
 
 const struct verb *const verbs[] = {
-	&verb_info, &verb_up, &verb_down, &verb_doctor, &verb_version, &verb_help, NULL,
+	&verb_run,   &verb_exec,   &verb_create,  &verb_ls,   &verb_inspect,
+	&verb_start, &verb_stop,   &verb_rm,      &verb_up,   &verb_down,
+	&verb_info,  &verb_doctor, &verb_version, &verb_help, NULL,
 };
 
 #define ANSWER_TIMEOUT_MS 5000
@@ -83,8 +85,11 @@ static int unknown_flag(const char *flag, size_t len, const struct verb *verb)
 /* The place of a flag in the table, or -1. */
 static int flag_index(const struct flag *flags, const char *name, size_t len)
 {
+	struct str wanted = {name, len};
+
 	for (int i = 0; flags && flags[i].name; i++)
-		if (strlen(flags[i].name) == len && memcmp(flags[i].name, name, len) == 0)
+		if (str_eq(str_of(flags[i].name), wanted) ||
+		    (flags[i].letter && str_eq(str_of(flags[i].letter), wanted)))
 			return i;
 	return -1;
 }
@@ -122,6 +127,8 @@ static int parse_flag(struct parsed *p, char **argv, int *at)
 	if (!*slot || !**slot)
 		return usage_error("`%s` wants a value: %s %s", flags[i].name, flags[i].name,
 				   flags[i].value);
+	if (flags != global_flags)
+		p->call.given[p->call.given_count++] = (struct given){(size_t)i, *slot};
 	return EXIT_OK;
 }
 
@@ -147,6 +154,14 @@ static int parse_word(struct parsed *p, const char *word)
 	return EXIT_OK;
 }
 
+/* Does the command of a verb that has one begin here? */
+static bool is_command(const struct parsed *p, const char *word, bool flags_over)
+{
+	if (!p->verb || !p->verb->has_command || p->call.arg_count < p->verb->arg_max)
+		return false;
+	return flags_over || word[0] != '-' || !word[1];
+}
+
 static int parse(struct parsed *p, int argc, char **argv)
 {
 	bool flags_over = false;
@@ -157,6 +172,11 @@ static int parse(struct parsed *p, int argc, char **argv)
 		if (!flags_over && strcmp(argv[i], "--") == 0) {
 			flags_over = true;
 			continue;
+		}
+		if (is_command(p, argv[i], flags_over)) {
+			p->call.command = argv + i;
+			p->call.command_len = (size_t)(argc - i);
+			return EXIT_OK;
 		}
 		if (!flags_over && argv[i][0] == '-' && argv[i][1])
 			code = parse_flag(p, argv, &i);
@@ -244,15 +264,23 @@ static void open_standard_fds(void)
 
 int main(int argc, char **argv)
 {
+	cleanup_free struct given *given = NULL;
+	cleanup_free const char **args = NULL;
 	struct parsed p = {0};
 	int code;
 
 	open_standard_fds();
 	/* Whoever started us may ignore it, and then no child could be waited for. */
 	signal(SIGCHLD, SIG_DFL);
+	p.call.given = given = calloc((size_t)argc + 1, sizeof(*given));
+	p.call.args = args = calloc((size_t)argc + 1, sizeof(*args));
+	if (!given || !args)
+		return usage_error("out of memory");
 	code = parse(&p, argc, argv);
 	if (code == EXIT_OK)
 		code = act(&p);
+	else if (p.verb && p.verb->has_command)
+		code = EXIT_NOT_RUN; /* 2 could be the command's own */
 	/* An answer that could not be written (full disk, closed pipe) is no answer. */
 	if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_OK) {
 		screen_error("cannot write the answer: %m");

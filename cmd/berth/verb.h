@@ -8,16 +8,20 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#define VERB_FLAGS_MAX 12
-#define VERB_ARGS_MAX  8
+#define VERB_FLAGS_MAX 16
+#define VERB_ARGS_ANY  SIZE_MAX
 
 enum exit_code {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,
 	EXIT_USAGE = 2,
 	EXIT_NO_DAEMON = 3,
+	/* Of verbs that give their command's own code: everything that is not the command's. */
+	EXIT_NOT_RUN = 125,
 	EXIT_INTERRUPTED = 130, /* as the shell says it of Ctrl-C */
+	EXIT_PIPE = 141,
 };
 
 /* A table of flags ends with a name of NULL. */
@@ -25,6 +29,7 @@ struct flag {
 	const char *name;  /* "--state-dir" */
 	const char *value; /* what follows it, "DIR"; NULL: a switch */
 	const char *summary;
+	const char *letter; /* "-e": the same in short; NULL: none */
 };
 
 /* A table of examples ends with a line of NULL. */
@@ -42,28 +47,48 @@ struct globals {
 	int timeout_ms;                           /* how long an answer may take */
 };
 
+/* A flag as it was given, for those that may be given more than once. */
+struct given {
+	size_t flag; /* its place in the table */
+	const char *value;
+};
+
 struct call {
 	const struct globals *globals;
-	const char *values[VERB_FLAGS_MAX]; /* by the flag's place in the table; a switch: "" */
-	const char *args[VERB_ARGS_MAX];
+	/* By the flag's place in the table, the last one given; a switch: "" */
+	const char *values[VERB_FLAGS_MAX];
+	struct given *given; /* all of them, in order */
+	size_t given_count;
+	const char **args;
 	size_t arg_count;
+	char *const *command; /* of verbs that have one: what is to be run */
+	size_t command_len;
 };
 
 struct verb {
 	const char *name;
 	const char *summary;     /* one line, no full stop */
 	const char *arguments;   /* for the usage line: "[VERB]"; "" for none */
-	size_t arg_max;          /* <= VERB_ARGS_MAX */
+	size_t arg_max;          /* or VERB_ARGS_ANY */
+	bool has_command;        /* behind the arguments; all that follows belongs to it */
 	const char *description; /* paragraphs, wrapped by hand */
 	const struct flag *flags;
 	const struct example *examples;
 	int (*run)(const struct call *call); /* gives the exit code */
 };
 
+extern const struct verb verb_create;
 extern const struct verb verb_doctor;
 extern const struct verb verb_down;
+extern const struct verb verb_exec;
 extern const struct verb verb_help;
 extern const struct verb verb_info;
+extern const struct verb verb_inspect;
+extern const struct verb verb_ls;
+extern const struct verb verb_rm;
+extern const struct verb verb_run;
+extern const struct verb verb_start;
+extern const struct verb verb_stop;
 extern const struct verb verb_up;
 extern const struct verb verb_version;
 

@@ -1,0 +1,39 @@
+/*
+ * A command in a sandbox: asked for, its output passed on as it comes, its exit code handed on.
+ * Ctrl-C closes the connection, which ends the command; a second one ends us at once.
+ */
+#ifndef BERTH_CMD_COMMAND_H
+#define BERTH_CMD_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmd/berth/verb.h"
+
+struct command {
+	const struct globals *globals;
+	const char *id;
+	char *const *argv;
+	size_t argc;
+	const char **env; /* "NAME=VALUE" each */
+	size_t env_len;
+	const char *cwd, *user; /* NULL: not given */
+	uint64_t timeout_ms;    /* 0: none */
+	bool has_stdin;         /* ours */
+};
+
+/*
+ * Takes what is to be run, and the flags: where they stand in the verb's table. The command's `env`
+ * is to be freed. EXIT_OK, or EXIT_NOT_RUN when something is wrong with them.
+ */
+struct command_flags {
+	size_t env, cwd, user, timeout, has_stdin;
+};
+int command_init(struct command *command, const struct call *call,
+		 const struct command_flags *flags);
+void command_close(struct command *command);
+
+/* The command's exit code, EXIT_NOT_RUN, EXIT_INTERRUPTED or EXIT_PIPE. */
+int command_run(const struct command *command);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * The request for a command: a JSON body, or, when our standard input is the body, a query that
+ * says the same.
+ */
+#ifndef BERTH_CMD_COMMAND_REQUEST_H
+#define BERTH_CMD_COMMAND_REQUEST_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "cmd/berth/command.h"
+
+struct command_request {
+	struct buf path; /* terminated */
+	struct buf body;
+};
+
+/* To be closed after a failure too. */
+int command_request_make(struct command_request *ret, const struct command *command,
+			 struct err *err);
+void command_request_close(struct command_request *request);
+
+#endif

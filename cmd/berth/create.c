@@ -1,0 +1,89 @@
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "cmd/berth/client.h"
+#include "cmd/berth/sandbox.h"
+#include "cmd/berth/screen.h"
+#include "cmd/berth/settings.h"
+
+enum { CREATE_IMAGE, CREATE_MEMORY, CREATE_CPUS, CREATE_PIDS, CREATE_READ_ONLY, CREATE_START };
+
+static int show(const struct globals *globals, const struct answer *answer, struct err *err)
+{
+	struct sandbox_info info;
+	struct arena arena;
+	int r;
+
+	arena_init(&arena, SANDBOX_ARENA_MAX);
+	r = sandbox_parse(&arena, answer, &info, err);
+	if (r == 0 && globals->json)
+		printf("%.*s\n", (int)buf_len(&answer->body), buf_at(&answer->body));
+	else if (r == 0)
+		printf("%s\n", screen_text(info.id).text);
+	arena_close(&arena);
+	return r;
+}
+
+static int run(const struct call *call)
+{
+	const struct settings_flags settings = {
+		.image = call->values[CREATE_IMAGE],
+		.memory = call->values[CREATE_MEMORY],
+		.cpus = call->values[CREATE_CPUS],
+		.pids = call->values[CREATE_PIDS],
+		.read_only = call->values[CREATE_READ_ONLY],
+	};
+	struct client_request request = {
+		.method = "POST", .path = "/v1/sandbox", .timeout_ms = CLIENT_WAIT_MS};
+	const char *id = call->arg_count ? call->args[0] : NULL;
+	cleanup(buf_close) struct buf body;
+	struct answer answer;
+	struct err err;
+	int code = EXIT_OK, r;
+
+	buf_init(&body, SANDBOX_ARENA_MAX);
+	answer_init(&answer);
+	r = settings_body(&settings, id, call->values[CREATE_START], &body, &err);
+	if (r == 0) {
+		request.body = (struct str){buf_at(&body), buf_len(&body)};
+		r = client_send(call->globals, &request, &answer, &err);
+	}
+	if (r == 0)
+		r = show(call->globals, &answer, &err);
+	if (r < 0)
+		code = client_failed(call->globals, &answer, r, &err);
+	answer_close(&answer);
+	return code;
+}
+
+/* clang-format off */
+static const struct flag flags[] = {
+	[CREATE_IMAGE]     = { "--image",     "NAME",   "what the sandbox is made of (host)" },
+	[CREATE_MEMORY]    = { "--memory",    "SIZE",   "the most memory: 512M, 2G" },
+	[CREATE_CPUS]      = { "--cpus",      "NUMBER", "the most processors: 1.5" },
+	[CREATE_PIDS]      = { "--pids",      "NUMBER", "the most processes" },
+	[CREATE_READ_ONLY] = { "--read-only", NULL,     "nothing but /workspace and /tmp can be written" },
+	[CREATE_START]     = { "--start",     NULL,     "start it at once, not on first use" },
+	{ NULL },
+};
+
+static const struct example examples[] = {
+	{ "berth create",                             "prints the ID of a new sandbox" },
+	{ "berth create web --memory 1G --cpus 2",    "with a name and limits" },
+	{ "berth create --start",                     "and starts it" },
+	{ NULL },
+};
+/* clang-format on */
+
+const struct verb verb_create = {
+	.name = "create",
+	.summary = "make a sandbox",
+	.arguments = "[ID]",
+	.arg_max = 1,
+	.description =
+		"Makes a sandbox and prints its ID. It starts when it is first used. Sandboxes\n"
+		"with default settings need no create: `berth exec` makes them.",
+	.flags = flags,
+	.examples = examples,
+	.run = run,
+};

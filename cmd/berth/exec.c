@@ -1,0 +1,58 @@
+#include "cmd/berth/command.h"
+
+enum { EXEC_ENV, EXEC_CWD, EXEC_USER, EXEC_TIMEOUT, EXEC_STDIN };
+
+static int run(const struct call *call)
+{
+	static const struct command_flags places = {EXEC_ENV, EXEC_CWD, EXEC_USER, EXEC_TIMEOUT,
+						    EXEC_STDIN};
+	struct command command;
+	int code;
+
+	if (call->arg_count == 0) {
+		usage_error("in which sandbox? berth exec ID -- PROGRAM ...");
+		return EXIT_NOT_RUN;
+	}
+	code = command_init(&command, call, &places);
+	command.id = call->args[0];
+	if (code == EXIT_OK)
+		code = command_run(&command);
+	command_close(&command);
+	return code;
+}
+
+/* clang-format off */
+static const struct flag flags[] = {
+	[EXEC_ENV]     = { "--env",     "NAME=VALUE", "set a variable; NAME alone passes ours on", "-e" },
+	[EXEC_CWD]     = { "--cwd",     "DIR",        "where to run it (/workspace)", "-w" },
+	[EXEC_USER]    = { "--user",    "USER",       "as whom: a name, a uid, or uid:gid", "-u" },
+	[EXEC_TIMEOUT] = { "--timeout", "DURATION",   "end it after so long: 500ms, 30s, 10m" },
+	[EXEC_STDIN]   = { "--stdin",   NULL,         "pass our standard input on", "-i" },
+	{ NULL },
+};
+
+static const struct example examples[] = {
+	{ "berth exec web -- ls -l",                 "in the sandbox `web`" },
+	{ "berth exec web sh -c 'echo $HOME'",       "a shell has to be asked for" },
+	{ "berth exec -i web tee in.txt < in.txt",   "with standard input" },
+	{ "berth exec -e A=1 -w /tmp --timeout 30s web env", "with a variable, a place, a limit" },
+	{ "berth exec --json web -- date",           "all at once: stdout, stderr, exit_code, reason" },
+	{ NULL },
+};
+/* clang-format on */
+
+const struct verb verb_exec = {
+	.name = "exec",
+	.summary = "run a command in a sandbox",
+	.arguments = "ID [--] PROGRAM [ARG...]",
+	.arg_max = 1,
+	.has_command = true,
+	.description =
+		"Runs a command in a sandbox, which is made or started if need be. Output comes "
+		"as\n"
+		"it is written, standard output and standard error apart; the exit code is the\n"
+		"command's own, or 125 if it was Berth that failed. Ctrl-C ends the command.",
+	.flags = flags,
+	.examples = examples,
+	.run = run,
+};

@@ -1,0 +1,127 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cmd/berth/sandbox.h"
+#include "cmd/berth/screen.h"
+
+static void print_str(const char *name, struct str value)
+{
+	if (value.len)
+		screen_row(name, "%s", screen_text(value).text);
+}
+
+static void print_size(const char *name, uint64_t bytes)
+{
+	if (bytes)
+		screen_row(name, "%s", screen_bytes(bytes).text);
+}
+
+static void print_number(const char *name, uint64_t number)
+{
+	if (number)
+		screen_row(name, "%" PRIu64, number);
+}
+
+static void print_state(const struct sandbox_info *info)
+{
+	print_str("id", info->id);
+	print_str("state", info->state);
+	screen_row("generation", "%" PRIu64, info->generation);
+	print_str("image", info->image);
+	print_str("created", info->created_at);
+	print_str("started", info->started_at);
+	print_str("last active", info->last_active_at);
+	print_str("network", info->network.mode);
+	if (info->is_read_only)
+		screen_row("read only", "yes");
+	for (size_t i = 0; i < info->labels.len; i++)
+		screen_row(i ? "" : "labels", "%s=%s", screen_text(info->labels.items[i].key).text,
+			   screen_text(info->labels.items[i].value).text);
+}
+
+/* Limits that were not set are the daemon's affair. */
+static void print_limits(const struct sandbox_info *info)
+{
+	print_size("memory limit", info->limits.memory);
+	print_size("swap limit", info->limits.swap);
+	if (info->limits.cpus > 0)
+		screen_row("cpu limit", "%g", info->limits.cpus);
+	print_number("process limit", info->limits.pids);
+	print_number("open file limit", info->limits.files);
+	print_size("file size limit", info->limits.file_size);
+}
+
+static void print_usage(const struct sandbox_info *info)
+{
+	if (!info->usage_given)
+		return;
+	screen_row("cpu time", "%" PRIu64 " ms", info->usage.cpu_ms);
+	screen_row("memory", "%s, at most %s", screen_bytes(info->usage.memory_bytes).text,
+		   screen_bytes(info->usage.memory_peak_bytes).text);
+	screen_row("processes", "%" PRIu64, info->usage.pids);
+	print_size("disk", info->usage.disk_bytes);
+}
+
+static int show(const struct globals *globals, const struct answer *answer, struct err *err)
+{
+	struct sandbox_info info;
+	struct arena arena;
+	int r;
+
+	arena_init(&arena, SANDBOX_ARENA_MAX);
+	r = sandbox_parse(&arena, answer, &info, err);
+	if (r == 0 && globals->json) {
+		printf("%.*s\n", (int)buf_len(&answer->body), buf_at(&answer->body));
+	} else if (r == 0) {
+		print_state(&info);
+		print_limits(&info);
+		print_usage(&info);
+		if (info.last_failure.message.len)
+			screen_row("last failure", "%s (%s) at %s",
+				   screen_text(info.last_failure.message).text,
+				   screen_text(info.last_failure.code).text,
+				   screen_text(info.last_failure.at).text);
+	}
+	arena_close(&arena);
+	return r;
+}
+
+static int run(const struct call *call)
+{
+	char path[SANDBOX_PATH_MAX];
+	struct answer answer;
+	int code = EXIT_OK, r;
+	struct err err;
+
+	if (call->arg_count == 0)
+		return usage_error("which sandbox? `berth ls` lists them");
+	answer_init(&answer);
+	r = sandbox_path(call->args[0], "", path, &err);
+	if (r == 0)
+		r = client_get(call->globals, path, &answer, &err);
+	if (r == 0)
+		r = show(call->globals, &answer, &err);
+	if (r < 0)
+		code = client_failed(call->globals, &answer, r, &err);
+	answer_close(&answer);
+	return code;
+}
+
+/* clang-format off */
+static const struct example examples[] = {
+	{ "berth inspect web",                   "as a table" },
+	{ "berth inspect web --json | jq .state", "as the daemon sends it" },
+	{ NULL },
+};
+/* clang-format on */
+
+const struct verb verb_inspect = {
+	.name = "inspect",
+	.summary = "show all about one sandbox",
+	.arguments = "ID",
+	.arg_max = 1,
+	.description =
+		"Shows a sandbox's state, settings and last failure. Looking does not wake it.",
+	.examples = examples,
+	.run = run,
+};

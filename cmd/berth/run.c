@@ -1,0 +1,169 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cmd/berth/command.h"
+#include "cmd/berth/sandbox.h"
+#include "cmd/berth/screen.h"
+#include "cmd/berth/settings.h"
+#include "proto/sandbox_id.h"
+
+enum {
+	RUN_NAME,
+	RUN_RM,
+	RUN_ENV,
+	RUN_CWD,
+	RUN_USER,
+	RUN_TIMEOUT,
+	RUN_STDIN,
+	RUN_IMAGE,
+	RUN_MEMORY,
+	RUN_CPUS,
+	RUN_PIDS,
+	RUN_READ_ONLY,
+};
+
+struct created {
+	struct str id;
+};
+
+/* clang-format off */
+static const struct json_field created_fields[] = {
+	{ "id", JSON_STRING, offsetof(struct created, id), true },
+	{ "*",  JSON_IGNORED },
+	{ NULL },
+};
+/* clang-format on */
+
+static int take_id(const struct answer *answer, struct sandbox_id *ret, struct err *err)
+{
+	struct str text = {buf_at(&answer->body), buf_len(&answer->body)};
+	struct created created = {{NULL, 0}};
+	struct arena arena;
+	int r;
+
+	arena_init(&arena, SANDBOX_ARENA_MAX);
+	r = json_parse(&arena, text, created_fields, &created, err);
+	if (r == 0 && sandbox_id_parse(created.id, ret) < 0)
+		r = err_set(err, -EPROTO, ERR_INTERNAL, "the new sandbox has no proper ID");
+	arena_close(&arena);
+	return r < 0 ? err_wrap(err, r, "the answer cannot be understood (is it berthd's?)") : 0;
+}
+
+/* A name is made or kept, with these settings; without one a new sandbox is made. */
+static int make_sandbox(const struct call *call, struct sandbox_id *ret, struct answer *answer,
+			struct err *err)
+{
+	const struct settings_flags settings = {
+		.image = call->values[RUN_IMAGE],
+		.memory = call->values[RUN_MEMORY],
+		.cpus = call->values[RUN_CPUS],
+		.pids = call->values[RUN_PIDS],
+		.read_only = call->values[RUN_READ_ONLY],
+	};
+	const char *name = call->values[RUN_NAME];
+	char path[SANDBOX_PATH_MAX] = "/v1/sandbox";
+	struct client_request request = {
+		.method = name ? "PUT" : "POST", .path = path, .timeout_ms = CLIENT_WAIT_MS};
+	cleanup(buf_close) struct buf body;
+	int r = 0;
+
+	buf_init(&body, SANDBOX_ARENA_MAX);
+	if (name)
+		r = sandbox_path(name, "", path, err);
+	if (r == 0)
+		r = settings_body(&settings, NULL, false, &body, err);
+	if (r < 0)
+		return r;
+	request.body = (struct str){buf_at(&body), buf_len(&body)};
+	r = client_send(call->globals, &request, answer, err);
+	return r < 0 ? r : take_id(answer, ret, err);
+}
+
+static void remove_sandbox(const struct globals *globals, const char *id)
+{
+	struct answer answer;
+	struct err err;
+
+	answer_init(&answer);
+	if (sandbox_remove(globals, id, &answer, &err) < 0)
+		screen_error("the sandbox %s could not be removed: %s", id, err.sentence);
+	answer_close(&answer);
+}
+
+static int run_in_sandbox(const struct call *call, struct command *command)
+{
+	struct sandbox_id id;
+	struct answer answer;
+	struct err err;
+	int code, r;
+
+	answer_init(&answer);
+	r = make_sandbox(call, &id, &answer, &err);
+	if (r < 0)
+		client_failed(call->globals, &answer, r, &err);
+	answer_close(&answer);
+	if (r < 0)
+		return EXIT_NOT_RUN;
+	command->id = id.text;
+	code = command_run(command);
+	if (call->values[RUN_RM])
+		remove_sandbox(call->globals, id.text);
+	return code;
+}
+
+static int run(const struct call *call)
+{
+	static const struct command_flags places = {RUN_ENV, RUN_CWD, RUN_USER, RUN_TIMEOUT,
+						    RUN_STDIN};
+	struct command command;
+	int code = command_init(&command, call, &places);
+
+	if (code == EXIT_OK)
+		code = run_in_sandbox(call, &command);
+	command_close(&command);
+	return code;
+}
+
+/* clang-format off */
+static const struct flag flags[] = {
+	[RUN_NAME]      = { "--name",      "ID",         "use this sandbox; without: a new one" },
+	[RUN_RM]        = { "--rm",        NULL,         "remove the sandbox and its disk afterwards" },
+	[RUN_ENV]       = { "--env",       "NAME=VALUE", "set a variable; NAME alone passes ours on", "-e" },
+	[RUN_CWD]       = { "--cwd",       "DIR",        "where to run it (/workspace)", "-w" },
+	[RUN_USER]      = { "--user",      "USER",       "as whom: a name, a uid, or uid:gid", "-u" },
+	[RUN_TIMEOUT]   = { "--timeout",   "DURATION",   "end it after so long: 500ms, 30s, 10m" },
+	[RUN_STDIN]     = { "--stdin",     NULL,         "pass our standard input on", "-i" },
+	[RUN_IMAGE]     = { "--image",     "NAME",       "what the sandbox is made of (host)" },
+	[RUN_MEMORY]    = { "--memory",    "SIZE",       "the most memory: 512M, 2G" },
+	[RUN_CPUS]      = { "--cpus",      "NUMBER",     "the most processors: 1.5" },
+	[RUN_PIDS]      = { "--pids",      "NUMBER",     "the most processes" },
+	[RUN_READ_ONLY] = { "--read-only", NULL,         "nothing but /workspace and /tmp can be written" },
+	{ NULL },
+};
+
+static const struct example examples[] = {
+	{ "berth run --rm -- python3 -c 'print(6 * 7)'",   "nothing is left behind" },
+	{ "berth run --name web -- sh -c 'date > when'",   "`web` and its disk stay" },
+	{ "echo 'a b' | berth run --rm -i wc -w",          "with standard input" },
+	{ "berth run --rm --memory 256M --cpus 0.5 --timeout 10s -- make", "within limits" },
+	{ NULL },
+};
+/* clang-format on */
+
+const struct verb verb_run = {
+	.name = "run",
+	.summary = "run a command in a new sandbox, or in a named one",
+	.arguments = "[--] PROGRAM [ARG...]",
+	.has_command = true,
+	.description =
+		"Makes a sandbox and runs a command in it. With --name the sandbox may be there\n"
+		"already; its settings are changed to those that are given. Output comes as it is\n"
+		"written, standard output and standard error apart; the exit code is the "
+		"command's\n"
+		"own, or 125 if it was Berth that failed. Ctrl-C ends the command.",
+	.flags = flags,
+	.examples = examples,
+	.run = run,
+};

@@ -1,0 +1,213 @@
+#include "cmd/berth/sandbox.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "cmd/berth/screen.h"
+#include "proto/sandbox_id.h"
+
+/* clang-format off */
+#define AT(member) offsetof(struct sandbox_info, member)
+
+static const struct json_field limits_fields[] = {
+	{ "memory",    JSON_SIZE,   AT(limits.memory)    - AT(limits) },
+	{ "swap",      JSON_SIZE,   AT(limits.swap)      - AT(limits) },
+	{ "cpus",      JSON_NUMBER, AT(limits.cpus)      - AT(limits) },
+	{ "pids",      JSON_UINT,   AT(limits.pids)      - AT(limits) },
+	{ "files",     JSON_UINT,   AT(limits.files)     - AT(limits) },
+	{ "file_size", JSON_SIZE,   AT(limits.file_size) - AT(limits) },
+	{ "*",         JSON_IGNORED },
+	{ NULL },
+};
+
+static const struct json_field network_fields[] = {
+	{ "mode", JSON_STRING, 0 },
+	{ "*",    JSON_IGNORED },
+	{ NULL },
+};
+
+static const struct json_field usage_fields[] = {
+	{ "cpu_ms",            JSON_UINT, AT(usage.cpu_ms)            - AT(usage) },
+	{ "memory_bytes",      JSON_UINT, AT(usage.memory_bytes)      - AT(usage) },
+	{ "memory_peak_bytes", JSON_UINT, AT(usage.memory_peak_bytes) - AT(usage) },
+	{ "pids",              JSON_UINT, AT(usage.pids)              - AT(usage) },
+	{ "disk_bytes",        JSON_UINT, AT(usage.disk_bytes)        - AT(usage) },
+	{ "*",                 JSON_IGNORED },
+	{ NULL },
+};
+
+static const struct json_field failure_fields[] = {
+	{ "code",    JSON_STRING, AT(last_failure.code)    - AT(last_failure) },
+	{ "message", JSON_STRING, AT(last_failure.message) - AT(last_failure) },
+	{ "at",      JSON_STRING, AT(last_failure.at)      - AT(last_failure) },
+	{ "*",       JSON_IGNORED },
+	{ NULL },
+};
+
+static const struct json_field info_fields[] = {
+	{ "id",             JSON_STRING, AT(id), true },
+	{ "state",          JSON_STRING, AT(state) },
+	{ "generation",     JSON_UINT,   AT(generation) },
+	{ "image",          JSON_STRING, AT(image) },
+	{ "created_at",     JSON_STRING, AT(created_at) },
+	{ "started_at",     JSON_STRING, AT(started_at) },
+	{ "last_active_at", JSON_STRING, AT(last_active_at) },
+	{ "read_only",      JSON_BOOL,   AT(is_read_only) },
+	{ "limits",         JSON_OBJECT, AT(limits),       .fields = limits_fields },
+	{ "network",        JSON_OBJECT, AT(network),      .fields = network_fields },
+	{ "labels",         JSON_MAP,    AT(labels) },
+	{ "usage",          JSON_OBJECT, AT(usage), false, AT(usage_given), usage_fields },
+	{ "last_failure",   JSON_OBJECT, AT(last_failure), .fields = failure_fields },
+	{ "*",              JSON_IGNORED },
+	{ NULL },
+};
+
+static const struct json_field list_fields[] = {
+	{ "sandboxes", JSON_OBJECTS, offsetof(struct sandbox_list, sandboxes), true,
+	  .fields = info_fields, .size = sizeof(struct sandbox_info) },
+	{ "cursor",    JSON_STRING,  offsetof(struct sandbox_list, cursor) },
+	{ "*",         JSON_IGNORED },
+	{ NULL },
+};
+/* clang-format on */
+
+static int parse(struct arena *arena, const struct answer *answer, const struct json_field *fields,
+		 void *ret, struct err *err)
+{
+	struct str text = {buf_at(&answer->body), buf_len(&answer->body)};
+	int r = json_parse(arena, text, fields, ret, err);
+
+	return r < 0 ? err_wrap(err, r, "the answer cannot be understood (is it berthd's?)") : 0;
+}
+
+int sandbox_parse(struct arena *arena, const struct answer *answer, struct sandbox_info *ret,
+		  struct err *err)
+{
+	*ret = (struct sandbox_info){0};
+	return parse(arena, answer, info_fields, ret, err);
+}
+
+static bool is_plain(struct str cursor)
+{
+	for (size_t i = 0; i < cursor.len; i++) {
+		char c = cursor.at[i];
+
+		if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') &&
+		    c != '-' && c != '_' && c != '.' && c != '~')
+			return false;
+	}
+	return cursor.len < SANDBOX_PATH_MAX / 2;
+}
+
+static int visit(const struct sandbox_visitor *visitor, const struct answer *answer,
+		 const struct sandbox_list *list, struct err *err)
+{
+	const struct sandbox_info *infos = list->sandboxes.items;
+	int r = visitor->page ? visitor->page(visitor->arg, answer) : 0;
+
+	for (size_t i = 0; r == 0 && visitor->sandbox && i < list->sandboxes.len; i++)
+		r = visitor->sandbox(visitor->arg, &infos[i]);
+	return r < 0 ? err_set(err, r, ERR_INTERNAL, "%s", strerror(-r)) : 0;
+}
+
+/* `path` becomes that of the next page, or "". */
+static int visit_page(const struct sandbox_visitor *visitor, const struct answer *answer,
+		      char path[SANDBOX_PATH_MAX], struct err *err)
+{
+	struct sandbox_list list = {0};
+	struct arena arena;
+	int r;
+
+	arena_init(&arena, SANDBOX_ARENA_MAX);
+	r = parse(&arena, answer, list_fields, &list, err);
+	/* It goes back into a path as it came. */
+	if (r == 0 && !is_plain(list.cursor))
+		r = err_set(err, -EPROTO, ERR_INTERNAL, "the answer has an odd cursor");
+	if (r == 0)
+		r = visit(visitor, answer, &list, err);
+	path[0] = '\0';
+	if (list.cursor.len)
+		snprintf(path, SANDBOX_PATH_MAX, "/v1/sandbox?cursor=%.*s", STR_ARGS(list.cursor));
+	arena_close(&arena);
+	return r;
+}
+
+int sandbox_each(const struct globals *globals, const struct sandbox_visitor *visitor,
+		 struct answer *answer, struct err *err)
+{
+	char path[SANDBOX_PATH_MAX] = "/v1/sandbox";
+	int r = 0;
+
+	while (r == 0 && *path) {
+		buf_consume(&answer->body, buf_len(&answer->body));
+		r = client_get(globals, path, answer, err);
+		if (r == 0)
+			r = visit_page(visitor, answer, path, err);
+	}
+	return r;
+}
+
+int sandbox_path(const char *id, const char *suffix, char ret[SANDBOX_PATH_MAX], struct err *err)
+{
+	struct sandbox_id parsed;
+
+	if (sandbox_id_parse(str_of(id), &parsed) < 0)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "`%s` is no sandbox's ID: 1 to 63 letters, digits and hyphens, with "
+			       "no hyphen at its ends",
+			       screen_text(str_of(id)).text);
+	snprintf(ret, SANDBOX_PATH_MAX, "/v1/sandbox/%s%s", parsed.text, suffix);
+	return 0;
+}
+
+int sandbox_stop(const struct globals *globals, const char *id, struct answer *ret, struct err *err)
+{
+	char path[SANDBOX_PATH_MAX];
+	struct client_request request = {.method = "POST",
+					 .path = path,
+					 .body = STR("{\"mode\":\"stop\"}"),
+					 .timeout_ms = CLIENT_WAIT_MS};
+	int r = sandbox_path(id, "/sleep", path, err);
+
+	return r < 0 ? r : client_send(globals, &request, ret, err);
+}
+
+int sandbox_remove(const struct globals *globals, const char *id, struct answer *ret,
+		   struct err *err)
+{
+	char path[SANDBOX_PATH_MAX];
+	struct client_request request = {
+		.method = "DELETE", .path = path, .timeout_ms = CLIENT_WAIT_MS};
+	int r = sandbox_path(id, "", path, err);
+
+	return r < 0 ? r : client_send(globals, &request, ret, err);
+}
+
+int sandbox_for_all(const struct call *call,
+		    int (*act)(const struct globals *globals, const char *id, struct answer *ret,
+			       struct err *err))
+{
+	int code = EXIT_OK;
+
+	if (call->arg_count == 0)
+		return usage_error("which sandbox? `berth ls` lists them");
+	for (size_t i = 0; i < call->arg_count; i++) {
+		struct answer answer;
+		struct err err;
+		int r;
+
+		answer_init(&answer);
+		r = act(call->globals, call->args[i], &answer, &err);
+		if (r < 0)
+			code = client_failed(call->globals, &answer, r, &err);
+		else if (!call->globals->json)
+			printf("%s\n", call->args[i]);
+		else if (buf_len(&answer.body))
+			printf("%.*s\n", (int)buf_len(&answer.body), buf_at(&answer.body));
+		answer_close(&answer);
+		/* The others would fare no better. */
+		if (code == EXIT_NO_DAEMON)
+			break;
+	}
+	return code;
+}

@@ -1,0 +1,74 @@
+/* What the API tells about a sandbox, and the requests that several verbs make. */
+#ifndef BERTH_CMD_SANDBOX_H
+#define BERTH_CMD_SANDBOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "cmd/berth/client.h"
+#include "proto/json.h"
+
+#define SANDBOX_ARENA_MAX (64 * 1024 * 1024)
+#define SANDBOX_PATH_MAX  512
+
+/* As far as it was told. */
+struct sandbox_info {
+	struct str id, state, image, created_at, started_at, last_active_at;
+	uint64_t generation;
+	bool is_read_only;
+	struct {
+		uint64_t memory, swap, pids, files, file_size;
+		double cpus;
+	} limits;
+	struct {
+		struct str mode;
+	} network;
+	struct json_map labels;
+	struct {
+		uint64_t cpu_ms, memory_bytes, memory_peak_bytes, pids, disk_bytes;
+	} usage;
+	bool usage_given;
+	struct {
+		struct str code, message, at;
+	} last_failure;
+};
+
+struct sandbox_list {
+	struct json_objects sandboxes; /* struct sandbox_info */
+	struct str cursor;             /* empty: that was all */
+};
+
+/* Text lives in the arena. */
+int sandbox_parse(struct arena *arena, const struct answer *answer, struct sandbox_info *ret,
+		  struct err *err);
+
+/* Who is shown every page and every sandbox on it; each may be NULL, or stop with an errno. */
+struct sandbox_visitor {
+	int (*page)(void *arg, const struct answer *answer);
+	int (*sandbox)(void *arg, const struct sandbox_info *info);
+	void *arg;
+};
+
+int sandbox_each(const struct globals *globals, const struct sandbox_visitor *visitor,
+		 struct answer *answer, struct err *err);
+
+/* "/v1/sandbox/<id><suffix>"; an id that can be none is refused before it can mean another path. */
+int sandbox_path(const char *id, const char *suffix, char ret[SANDBOX_PATH_MAX], struct err *err);
+
+/* POST .../sleep {"mode": "stop"} */
+int sandbox_stop(const struct globals *globals, const char *id, struct answer *ret,
+		 struct err *err);
+int sandbox_remove(const struct globals *globals, const char *id, struct answer *ret,
+		   struct err *err);
+
+/*
+ * Does the same to all sandboxes that a call names, goes on after a failure, and gives the exit
+ * code. With --json the answers are printed, else the ids.
+ */
+int sandbox_for_all(const struct call *call,
+		    int (*act)(const struct globals *globals, const char *id, struct answer *ret,
+			       struct err *err));
+
+#endif

@@ -1,0 +1,91 @@
+#include "cmd/berth/settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "proto/json.h"
+
+static int parse_cpus(const char *text, double *ret, struct err *err)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtod(text, &end);
+	if (errno || end == text || *end || !(*ret > 0 && *ret <= 65536))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "--cpus wants a number such as 1.5");
+	return 0;
+}
+
+static int parse_pids(const char *text, int64_t *ret, struct err *err)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtol(text, &end, 10);
+	if (errno || end == text || *end || *ret < 1 || *ret > INT32_MAX)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "--pids wants a number such as 256");
+	return 0;
+}
+
+static void write_text(struct json_writer *w, const char *key, const char *value)
+{
+	if (!value)
+		return;
+	json_key(w, key);
+	json_text(w, value);
+}
+
+static void write_limits(struct json_writer *w, const struct settings_flags *flags, double cpus,
+			 int64_t pids)
+{
+	if (!flags->memory && !flags->cpus && !flags->pids)
+		return;
+	json_key(w, "limits");
+	json_object(w);
+	write_text(w, "memory", flags->memory);
+	if (flags->cpus) {
+		json_key(w, "cpus");
+		json_double(w, cpus);
+	}
+	if (flags->pids) {
+		json_key(w, "pids");
+		json_int(w, pids);
+	}
+	json_object_end(w);
+}
+
+int settings_body(const struct settings_flags *flags, const char *id, bool start, struct buf *out,
+		  struct err *err)
+{
+	cleanup(json_writer_close) struct json_writer w;
+	int64_t pids = 0;
+	double cpus = 0;
+	int r = 0;
+
+	json_writer_init(&w, false);
+	if (flags->cpus)
+		r = parse_cpus(flags->cpus, &cpus, err);
+	if (r == 0 && flags->pids)
+		r = parse_pids(flags->pids, &pids, err);
+	if (r < 0)
+		return r;
+	json_object(&w);
+	write_text(&w, "id", id);
+	write_text(&w, "image", flags->image);
+	write_limits(&w, flags, cpus, pids);
+	if (flags->read_only) {
+		json_key(&w, "read_only");
+		json_bool(&w, true);
+	}
+	if (start) {
+		json_key(&w, "start");
+		json_bool(&w, true);
+	}
+	json_object_end(&w);
+	r = json_writer_end(&w, out);
+	return r < 0 ? err_set(err, r, ERR_INVALID_REQUEST, "the arguments are no text (UTF-8)")
+		     : 0;
+}

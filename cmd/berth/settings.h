@@ -1,0 +1,20 @@
+/* The flags of `run` and `create` that become a sandbox's settings. */
+#ifndef BERTH_CMD_SETTINGS_H
+#define BERTH_CMD_SETTINGS_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* NULL: not given. */
+struct settings_flags {
+	const char *image, *memory, *cpus, *pids;
+	bool read_only;
+};
+
+/* The body of POST or PUT /v1/sandbox. `id` and `start` only for POST; NULL, false: left out. */
+int settings_body(const struct settings_flags *flags, const char *id, bool start, struct buf *out,
+		  struct err *err);
+
+#endif

@@ -1,0 +1,171 @@
+"""A daemon's sandbox routes, as far as the tests of `berth` need them, and as faulty as they like."""
+
+import base64
+import json
+import socket
+import threading
+from urllib.parse import parse_qsl, urlsplit
+
+
+class Request:
+    def __init__(self, method, target, headers, reader):
+        parts = urlsplit(target)
+        self.method, self.path, self.query = method, parts.path, parse_qsl(parts.query)
+        self.headers, self.reader = headers, reader
+
+    def body(self):
+        if self.headers.get("transfer-encoding") == "chunked":
+            return b"".join(self.chunks())
+        return self.reader.read(int(self.headers.get("content-length", 0)))
+
+    def chunks(self):
+        while True:
+            size = int(self.reader.readline(), 16)
+            data = self.reader.read(size)
+            self.reader.readline()
+            if not size:
+                return
+            yield data
+
+    def json(self):
+        return json.loads(self.body() or b"{}")
+
+
+class Client:
+    """What a handler answers with. Writing to one who left is an OSError."""
+
+    def __init__(self, sock):
+        self.sock = sock
+
+    def answer(self, status, value=None):
+        body = b"" if value is None else json.dumps(value).encode()
+        self.sock.sendall(f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: "
+                          f"{len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+
+    def stream(self):
+        self.sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+                          b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n")
+
+    def raw(self, data):
+        self.sock.sendall(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def event(self, name, data):
+        if isinstance(data, bytes):
+            data = base64.b64encode(data).decode()
+        elif not isinstance(data, str):
+            data = json.dumps(data)
+        self.raw(f"event: {name}\ndata: {data}\n\n".encode())
+
+    def exit(self, code, reason="exited", **more):
+        self.event("exit", {"exit_code": code, "reason": reason, "duration_ms": 1, "cpu_ms": 1,
+                            "max_rss_bytes": 4096, **more})
+        self.sock.sendall(b"0\r\n\r\n")
+
+    def is_gone(self):
+        """Waits until the other side has closed, and says whether it did."""
+        self.sock.settimeout(20)
+        try:
+            while self.sock.recv(4096):
+                pass
+            return True
+        except ConnectionError:
+            return True
+        except TimeoutError:
+            return False
+
+
+class Api:
+    """Handles each connection in a thread. `exec` is the handler of commands: (client, request)."""
+
+    def __init__(self, listener, exec_handler=None):
+        self.listener, self.exec, self.requests, self.sandboxes = listener, exec_handler, [], {}
+        self.page, self.threads, self.failures = 2, [], []
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
+
+    def accept(self):
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except OSError:
+                return
+            thread = threading.Thread(target=self.serve, args=(sock,), daemon=True)
+            self.threads.append(thread)
+            thread.start()
+
+    def serve(self, sock):
+        with sock, sock.makefile("rb") as reader:
+            sock.settimeout(30)
+            line = reader.readline().decode().split()
+            if not line:
+                return
+            headers = {}
+            while (header := reader.readline().decode().strip()):
+                name, value = header.split(":", 1)
+                headers[name.lower()] = value.strip()
+            request = Request(line[0], line[1], headers, reader)
+            self.requests.append((request.method, request.path))
+            try:
+                self.route(Client(sock), request)
+            except OSError:
+                pass
+            except Exception as error:  # pylint: disable=broad-except
+                self.failures.append(repr(error))
+
+    def route(self, client, request):
+        parts = request.path.strip("/").split("/")
+        if parts[:2] != ["v1", "sandbox"]:
+            return client.answer(404, {"error": "nothing here", "code": "not_found"})
+        if len(parts) == 2:
+            return self.create(client, request) if request.method == "POST" else \
+                self.list(client, request)
+        if len(parts) == 4 and parts[3] == "exec":
+            return self.exec(client, request)
+        return self.one(client, request, parts[2], parts[3:])
+
+    def put(self, name, settings):
+        old = self.sandboxes.get(name, {})
+        self.sandboxes[name] = {
+            "id": name, "state": "cold", "generation": 0, "image": "host",
+            "created_at": "2026-01-02T03:04:05.678Z", "started_at": None, "last_active_at": None,
+            "limits": {}, "network": {"mode": "none"}, "labels": {}, "last_failure": None,
+            **old, **settings}
+        return self.sandboxes[name]
+
+    def create(self, client, request):
+        settings = request.json()
+        name = settings.pop("id", f"new-{len(self.sandboxes)}")
+        if name in self.sandboxes:
+            return client.answer(409, {"error": f"{name} is there already", "code": "conflict"})
+        self.put(name, settings)
+        return client.answer(200, {"id": name})
+
+    def list(self, client, request):
+        names = sorted(self.sandboxes)
+        start = int(dict(request.query).get("cursor", 0))
+        answer = {"sandboxes": [self.sandboxes[n] for n in names[start:start + self.page]]}
+        if start + self.page < len(names):
+            answer["cursor"] = str(start + self.page)
+        return client.answer(200, answer)
+
+    def one(self, client, request, name, rest):
+        if request.method == "PUT":
+            return client.answer(200, self.put(name, request.json()))
+        if request.method == "DELETE":
+            self.sandboxes.pop(name, None)
+            return client.answer(204)
+        if name not in self.sandboxes:
+            return client.answer(404, {"error": f"there is no sandbox {name}", "code": "not_found"})
+        if rest:
+            state = {"start": "running", "sleep": "cold"}[rest[0]]
+            if rest[0] == "sleep" and request.json() != {"mode": "stop"}:
+                return client.answer(400, {"error": "mode?", "code": "invalid_request"})
+            self.put(name, {"state": state})
+        return client.answer(200, self.sandboxes[name])
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listener.close()
+        for thread in self.threads:
+            thread.join(30)
