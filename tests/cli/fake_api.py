@@ -138,7 +138,7 @@ class Api:
         if name in self.sandboxes:
             return client.answer(409, {"error": f"{name} is there already", "code": "conflict"})
         self.put(name, settings)
-        return client.answer(200, {"id": name})
+        return client.answer(201, {"id": name})
 
     def list(self, client, request):
         names = sorted(self.sandboxes)
@@ -161,6 +161,8 @@ class Api:
             if rest[0] == "sleep" and request.json() != {"mode": "stop"}:
                 return client.answer(400, {"error": "mode?", "code": "invalid_request"})
             self.put(name, {"state": state})
+        if rest == ["sleep"]:
+            return client.answer(200, {"mode": "stop", "generation": 0, "kept": ["disk"]})
         return client.answer(200, self.sandboxes[name])
 
     def close(self):

@@ -10,7 +10,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_same(const struct settings *a, const struct settings *b)
 {
 	assert(strcmp(a->image, b->image) == 0 && a->is_read_only == b->is_read_only);
-	assert(memcmp(&a->limits, &b->limits, sizeof(a->limits)) == 0);
+	assert(a->limits.memory_bytes == b->limits.memory_bytes &&
+	       a->limits.swap_bytes == b->limits.swap_bytes &&
+	       a->limits.cpu_milli == b->limits.cpu_milli && a->limits.pids == b->limits.pids &&
+	       a->limits.files == b->limits.files && a->limits.file_size == b->limits.file_size);
 	assert(str_eq(a->env, b->env) && str_eq(a->labels, b->labels));
 	assert(frame_list_count(a->env) >= 0 && frame_list_count(a->labels) >= 0);
 }
@@ -50,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (r == 0)
 		check_stored(&q.settings);
 	else
-		assert(memcmp(&before, &q.settings, sizeof(before)) == 0);
+		check_same(&before, &q.settings);
 	arena_close(&arena);
 	settings_close(&q.settings);
 	return 0;
