@@ -16,7 +16,8 @@ bool sandbox_id_is_valid(struct str text)
 		if (!is_word(text.at[i]) && text.at[i] != '-')
 			return false;
 	}
-	return true;
+	/* <run>/berthd is the daemon's own directory, beside those of the sandboxes. */
+	return !str_eq(text, STR("berthd"));
 }
 
 int sandbox_id_parse(struct str text, struct sandbox_id *ret)

@@ -1,4 +1,7 @@
-/* The name of a sandbox: [a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?, as a path segment and a DNS label. */
+/*
+ * The name of a sandbox: [a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?, as a path segment and a DNS label.
+ * Only "berthd" is taken.
+ */
 #ifndef BERTH_PROTO_SANDBOX_ID_H
 #define BERTH_PROTO_SANDBOX_ID_H
 
