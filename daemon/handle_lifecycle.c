@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "daemon/berthd.h"
 #include "daemon/handle_sandbox.h"
+#include "daemon/ping.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "proto/uri.h"
@@ -107,10 +108,18 @@ static void reply_shown(struct exchange *x, struct sandbox *sb)
 	handle_reply_sandbox(x, 200, sb);
 }
 
+static void on_pinged(void *arg, bool has_answered)
+{
+	exchange_reply(arg, 200, "application/json",
+		       has_answered ? STR("{\"running\":true}") : STR("{\"running\":false}"));
+}
+
+/* Not by what we believe: init has to say so now. */
 static void reply_running(struct exchange *x, struct sandbox *sb)
 {
 	handle_generation(x, sb);
-	exchange_reply(x, 200, "application/json", STR("{\"running\":true}"));
+	if (sb->state != SANDBOX_RUNNING || ping_send(sb, on_pinged, x) < 0)
+		on_pinged(x, false);
 }
 
 static void reply_slept(struct exchange *x, struct sandbox *sb)
@@ -282,10 +291,7 @@ void handle_sandbox_running(struct exchange *x)
 			exchange_reply_err(x, &err);
 			return;
 		}
-		handle_generation(x, sb);
-		exchange_reply(x, 200, "application/json",
-			       sb->state == SANDBOX_RUNNING ? STR("{\"running\":true}")
-							    : STR("{\"running\":false}"));
+		reply_running(x, sb);
 		return;
 	}
 	find_and_wish(x, true, sandbox_use, reply_running);

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/exec.h"
+#include "daemon/ping.h"
 #include "daemon/registry.h"
 
 #define BIT(state) (1u << (state))
@@ -155,6 +156,7 @@ static void gone(struct sandbox *sb, const struct err *why)
 	if (sb->agent)
 		agent_free(take(sb->agent));
 	exec_lose_all(sb, why ? why->sentence : "the sandbox was stopped");
+	ping_lose_all(sb);
 	keeper_cancel(keeper_of(sb), &sb->group_call);
 	sb->is_group_asked = false;
 	drop_groups(sb);
@@ -234,7 +236,10 @@ static void on_agent_ready(void *arg)
 
 static void on_agent_event(void *arg, const struct agent_event *event)
 {
-	exec_event(arg, event);
+	if (event->type == AGENT_PONG)
+		ping_answered(arg, event->pong.nonce);
+	else
+		exec_event(arg, event);
 }
 
 static void on_agent_lost(void *arg, const struct err *err)
@@ -479,6 +484,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	list_init(&sb->stops);
 	list_init(&sb->deletes);
 	list_init(&sb->execs);
+	list_init(&sb->pings);
 	list_init(&sb->call.link);
 	list_init(&sb->group_call.link);
 	return sb;
@@ -486,6 +492,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 
 void sandbox_free(struct sandbox *sb)
 {
+	ping_lose_all(sb);
 	if (sb->agent)
 		agent_free(take(sb->agent));
 	drop_groups(sb);

@@ -83,6 +83,8 @@ struct sandbox {
 	struct list execs;
 	unsigned execs_len;
 	uint64_t last_exec;
+	struct list pings;
+	uint64_t last_ping;
 	struct sandbox_group groups[SANDBOX_GROUPS_MAX];
 	unsigned groups_len;
 	uint64_t oom_kills;
