@@ -7,7 +7,8 @@
  *	      v
  *	   fails: nothing is left behind
  *
- *	running ──> init's pidfd is readable ──> container_take_down (child) ──> container_gone
+ *	running ──> init's pidfd is readable ──> container_take_down (child) ──> only its disk is
+ *left
  *
  * Names and numbers come from a berthd that may have gone bad: container_prepare() checks each of
  * them, and every path is resolved below our own directory fds without symlinks.
@@ -41,7 +42,7 @@ struct container {
 	struct container_spec spec;
 	uint32_t range; /* number of its id range, recorded below <state>/sandboxes/<id> */
 	pid_t init_pid;
-	int init_pidfd;      /* -1 until it runs */
+	int init_pidfd; /* -1 until it runs; the caller closes it after container_take_down() */
 	uint64_t init_start; /* start time of init, with the boot id the proof that a pid is still
 				it */
 	uint32_t groups_made;
@@ -72,8 +73,11 @@ int container_created(struct container *c, const struct container_host *host, in
 /* SIGKILL to init by its pidfd; everything inside dies with it. */
 int container_kill(const struct container *c);
 
-/* Cgroups killed and removed, overlay unmounted, runtime's state deleted, <run>/<id> removed.
- * Returns a child's pidfd; also right for a half-made container. The disk stays. */
+/*
+ * Init killed, cgroups killed and removed, overlay unmounted, runtime's state deleted, <run>/<id>
+ * removed. Returns a child's pidfd (exit 0: all is gone); also right for a half-made container,
+ * whose init only the runtime knows. The disk stays. Read container_stats() before.
+ */
 int container_take_down(struct container *c, const struct container_host *host, pid_t *ret_pid,
 			struct err *err);
 
