@@ -77,6 +77,9 @@ class Place:
         os.chmod(self.dir, 0o755)
         for program in PROGRAMS:
             shutil.copy(os.path.join(build, program), self.path(program))
+        self.mark = self.dir.encode()
+        with open(self.path("berth-init"), "ab") as file:
+            file.write(self.mark)
         self.uid = 0 if mode == "root" else USER
         self.daemon_uid = USER
         self.state, self.run = self.path("home/state"), self.path("home/run")
@@ -176,38 +179,51 @@ class Place:
         self.monitor.wait()
         until(lambda: not is_alive(keeper), "the keeper's death")
 
+    def is_from_here(self, pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if self.dir.encode() in file.read():
+                    return True
+            with open(f"/proc/{pid}/exe", "rb") as file:
+                file.seek(-len(self.mark), os.SEEK_END)
+                return file.read() == self.mark
+        except OSError:
+            return False
+
     def processes(self):
-        """All that ran from here: those with our directory in their arguments or their mounts."""
-        found = []
-        for pid in pids():
-            texts = b""
-            for name in ("cmdline", "mountinfo"):
+        """The keeper's, by their arguments; inits, by the mark at the end of our berth-init."""
+        return [pid for pid in pids() if pid != os.getpid() and self.is_from_here(pid)]
+
+    def kill(self, *spared):
+        for pid in self.processes():
+            if pid not in spared:
                 try:
-                    with open(f"/proc/{pid}/{name}", "rb") as file:
-                        texts += file.read()
-                except OSError:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
                     pass
-            if pid != os.getpid() and self.dir.encode() in texts:
-                found.append(pid)
-        return found
+
+    def take_down(self):
+        """Ends what a test left running, and lets a keeper clear it away, cgroups too."""
+        if self.monitor.poll() is not None:
+            self.start()
+        self.kill(self.monitor.pid, self.keeper())
+        until(lambda: not [n for n in os.listdir(self.run) if os.path.isdir(os.path.join(self.run, n))
+                           and not n.startswith(".")], "the take-down of all sandboxes")
+        self.monitor.terminate()
+        self.monitor.wait(30)
 
     def close(self):
         for link in self.links:
             link.close()
-        if self.monitor and self.monitor.poll() is None:
-            self.monitor.terminate()
-            try:
-                self.monitor.wait(30)
-            except subprocess.TimeoutExpired:
-                self.monitor.kill()
+        try:
+            if self.monitor:
+                self.take_down()
+        finally:
+            self.kill()
+            if self.monitor:
                 self.monitor.wait()
-        for pid in self.processes():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        self.log.close()
-        shutil.rmtree(self.dir, ignore_errors=True)
+            self.log.close()
+            shutil.rmtree(self.dir, ignore_errors=True)
 
     def log_text(self):
         with open(self.path("log"), encoding="utf-8", errors="replace") as file:
@@ -230,5 +246,9 @@ def run_all(tests, build, mode, runtime):
             print(f"not ok {number} - {title}")
             print("\n".join("# " + line for line in text.splitlines()), flush=True)
         finally:
-            place.close()
+            try:
+                place.close()
+            except (Failed, OSError, subprocess.SubprocessError) as error:
+                failed += 1
+                print(f"# {title} could not be cleared away: {error}", flush=True)
     sys.exit(1 if failed else 0)
