@@ -1,0 +1,134 @@
+"""run, exec and their kin against the real daemon, keeper, init and runtime.
+
+Not listed in meson.build until the daemon serves sandboxes.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+from harness import BUILD, check, equal, main
+
+
+def up(place):
+    place.use_daemon("real")
+    for name in ("berth-keeper", "berth-init"):
+        shutil.copy(os.path.join(BUILD, name), place.path(name))
+    r = place.run("up", *place.daemon_flags())
+    equal((r.returncode, r.stderr), (0, ""), r.stdout)
+    place.env["BERTH_SOCKET"] = place.daemon_socket()
+
+
+def with_daemon(test):
+    def wrapped(place):
+        up(place)
+        try:
+            test(place)
+        finally:
+            names = place.run("ls", "-q").stdout.split()
+            if names:
+                place.run("rm", *names)
+            r = place.run("down", "--stop-all")
+        equal(r.returncode, 0, r.stderr)
+    return wrapped
+
+
+def hello(place):
+    r = place.run("run", "--rm", "--", "python3", "-c", "print(6 * 7)")
+    equal((r.returncode, r.stdout, r.stderr), (0, "42\n", ""))
+    equal(place.run("ls", "-q").stdout, "", "nothing is left")
+
+
+def codes(place):
+    for script, code in [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -9 $$", 137),
+                         ("kill -15 $$", 143)]:
+        r = place.run("exec", "web", "sh", "-c", script)
+        equal((r.returncode, r.stdout, r.stderr), (code, "", ""), script)
+    r = place.run("exec", "web", "no-such-program")
+    equal(r.returncode, 127)
+    check("could not be started" in r.stderr, r.stderr)
+    r = place.run("exec", "web", "/etc/passwd")
+    equal(r.returncode, 126, r.stderr)
+    r = place.run("exec", "--timeout", "300ms", "web", "sleep", "100")
+    equal((r.returncode, r.stderr), (124, "berth: the command ran out of time and was ended\n"))
+
+
+def facts(place):
+    r = place.run("exec", "-e", "A=b c=\n", "-w", "/tmp", "web", "sh", "-c", 'pwd; printf %s "$A"; echo x >&2')
+    equal((r.returncode, r.stdout, r.stderr), (0, "/tmp\nb c=\n", "x\n"))
+    equal(place.run("exec", "-u", "1000:100", "web", "id", "-u").stdout, "1000\n")
+    r = place.run("exec", "--json", "web", "sh", "-c", "echo hi; exit 3")
+    answer = json.loads(r.stdout)
+    equal((r.returncode, answer["stdout"], answer["exit_code"], answer["reason"]),
+          (3, "hi\n", 3, "exited"))
+
+
+def stdin(place):
+    data = os.urandom(5 << 20)
+    with open(place.path("in"), "wb") as file:
+        file.write(data)
+    with open(place.path("in"), "rb") as file, open(place.path("out"), "wb") as out:
+        process = subprocess.run([place.berth, "exec", "-i", "web", "cat"], stdin=file, stdout=out,
+                                 env=place.env, timeout=120, check=False)
+    equal(process.returncode, 0)
+    with open(place.path("out"), "rb") as out:
+        check(out.read() == data, "what went in did not come out")
+    process = subprocess.Popen([place.berth, "exec", "-i", "web", "cat"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, env=place.env)
+    for word in (b"one\n", b"two\n"):
+        process.stdin.write(word)
+        process.stdin.flush()
+        equal(process.stdout.readline(), word)
+    process.stdin.close()
+    equal((process.wait(60), process.stdout.read()), (0, b""))
+
+
+def interrupted(place):
+    process = subprocess.Popen([place.berth, "exec", "web", "sh", "-c",
+                                "echo ready; trap '' TERM INT; sleep 98765 & wait; sleep 98765"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=place.env)
+    equal(process.stdout.readline(), b"ready\n")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    equal((process.returncode, out, err), (130, b"", b""))
+    # The answer to a later command comes after the first was taken down, or not: wait for it.
+    script = "while cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q 'sleep 9876[5]'; do sleep 0.05; done"
+    equal(place.run("exec", "--timeout", "20s", "web", "sh", "-c", script).returncode, 0,
+          "the command lives on")
+
+
+def disk(place):
+    equal(place.run("run", "--name", "web", "--", "sh", "-c", "echo kept > file").returncode, 0)
+    first = json.loads(place.run("inspect", "--json", "web").stdout)
+    equal(first["state"], "running")
+    equal(place.run("stop", "web").stdout, "web\n")
+    equal(json.loads(place.run("inspect", "--json", "web").stdout)["state"], "cold")
+    equal(place.run("exec", "web", "cat", "file").stdout, "kept\n")
+    again = json.loads(place.run("inspect", "--json", "web").stdout)
+    equal(again["generation"], first["generation"] + 1)
+    equal(place.run("rm", "web").returncode, 0)
+    equal(place.run("inspect", "web").returncode, 1)
+    equal(place.run("exec", "web", "cat", "file").returncode, 1, "a new sandbox has a new disk")
+
+
+def lists(place):
+    for name in ("b", "a"):
+        equal(place.run("create", name, "--memory", "64M").stdout, name + "\n")
+    equal(place.run("start", "a").returncode, 0, "start")
+    rows = [line.split() for line in place.run("ls").stdout.splitlines()]
+    equal([row[:2] for row in rows], [["ID", "STATE"], ["a", "running"], ["b", "cold"]])
+    check("64 MiB" in place.run("inspect", "b").stdout)
+    equal(place.run("create", "a").returncode, 1)
+
+
+main([
+    ("python in a sandbox that is gone afterwards", with_daemon(hello)),
+    ("exit codes and reasons", with_daemon(codes)),
+    ("variables, directory, user, JSON", with_daemon(facts)),
+    ("standard input", with_daemon(stdin)),
+    ("Ctrl-C ends the whole command", with_daemon(interrupted)),
+    ("the disk stays over a stop and goes with rm", with_daemon(disk)),
+    ("create, start, ls, inspect", with_daemon(lists)),
+])
