@@ -179,6 +179,7 @@ void handle_write_sandbox(struct json_writer *w, const struct sandbox *sb)
 	json_int(w, (int64_t)sb->generation);
 	write_time(w, "created_at", sb->created_at_ms);
 	write_time(w, "started_at", sb->started_at_ms);
+	write_time(w, "last_active_at", sb->active_at_ms);
 	settings_write(&sb->settings, w);
 	json_key(w, "execs");
 	json_int(w, sb->execs_len);

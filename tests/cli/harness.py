@@ -141,7 +141,8 @@ class Place:
         """Puts the real daemon, or the fake one, beside berth."""
         target = self.path("berthd")
         if kind == "real":
-            shutil.copy(os.path.join(BUILD, "berthd"), target)
+            for name in ("berthd", "berth-keeper", "berth-init"):
+                shutil.copy(os.path.join(BUILD, name), self.path(name))
         else:
             with open(os.path.join(HERE, "fake_berthd.py"), encoding="utf-8") as source:
                 text = source.read()

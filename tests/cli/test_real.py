@@ -1,21 +1,15 @@
-"""run, exec and their kin against the real daemon, keeper, init and runtime.
-
-Not listed in meson.build until the daemon serves sandboxes.
-"""
+"""run, exec and their kin against the real daemon, keeper, init and runtime."""
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 
-from harness import BUILD, check, equal, main
+from harness import check, equal, main
 
 
 def up(place):
     place.use_daemon("real")
-    for name in ("berth-keeper", "berth-init"):
-        shutil.copy(os.path.join(BUILD, name), place.path(name))
     r = place.run("up", *place.daemon_flags())
     equal((r.returncode, r.stderr), (0, ""), r.stdout)
     place.env["BERTH_SOCKET"] = place.daemon_socket()

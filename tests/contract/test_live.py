@@ -99,6 +99,12 @@ class Daemon:
             response.begin()
             return Answer(response)
 
+    def remove_sandboxes(self):
+        """They would outlive the daemon."""
+        if self.process.poll() is None:
+            for sandbox in self.ask("GET", "/v1/sandbox?limit=1000").json()["sandboxes"]:
+                self.ask("DELETE", "/v1/sandbox/" + sandbox["id"])
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -212,7 +218,8 @@ def other_methods(tap, document, daemon):
         for method in {m.upper() for m in METHODS} - allowed:
             answer = daemon.ask(method, fill(path))
             tap.equal(answer.status, 405, f"{method} {path}")
-            check_error(tap, document, answer, "MethodNotAllowed", f"{method} {path}")
+            if method != "HEAD":  # which never has a body
+                check_error(tap, document, answer, "MethodNotAllowed", f"{method} {path}")
             listed = {m.strip() for m in answer.headers.get("Allow", "").split(",")}
             tap.equal(listed, allowed, f"{method} {path}: Allow")
 
@@ -328,6 +335,7 @@ def main():
     document = Document(os.path.join(source_root, "proto/openapi.json"))
     tap = Tap()
     with tempfile.TemporaryDirectory(prefix="berth-contract.") as directory:
+        os.chmod(directory, 0o755)  # as root, berthd becomes another user
         daemon = Daemon(program, directory)
         try:
             daemon.await_ready()
@@ -342,6 +350,7 @@ def main():
             tap.case("the contract is served as it is", contract_is_served, document, daemon)
             tap.case("info tells the truth", info_is_true, document, daemon)
         finally:
+            daemon.remove_sandboxes()
             status = daemon.stop()
         tap.case("it ends well", lambda t: t.equal(status, 0, daemon.log()))
     tap.done()
