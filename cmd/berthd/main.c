@@ -325,6 +325,8 @@ static int start(struct program *p, struct err *err)
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of that write, no end */
 	signal(SIGUSR1, SIG_IGN); /* habits from daemons that reopen their logs */
 	signal(SIGUSR2, SIG_IGN);
+	host_probe(&b->host,
+		   b->config.runtime[0] ? b->config.runtime : NULL); /* as who started us */
 	r = load_tokens(&p->tokens, &b->config, err);
 	if (r == 0)
 		r = make_servers(p, err);
@@ -336,7 +338,6 @@ static int start(struct program *p, struct err *err)
 		r = load_sandboxes(p, err);
 	if (r < 0)
 		return r;
-	host_probe(&b->host, b->config.runtime[0] ? b->config.runtime : NULL);
 	note_start(b);
 	r = sockets_serve(&p->sockets, b, err);
 	if (r < 0)
