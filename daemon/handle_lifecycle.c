@@ -197,18 +197,40 @@ static int apply(struct exchange *x, struct registry *registry, const struct san
 	return 0;
 }
 
+/* The key that the client chose; 1: it has made a sandbox already, and that was answered. */
+static int answer_again(struct exchange *x, struct registry *registry, struct str *ret_key)
+{
+	const struct str *key = http_header_find(exchange_head(x), STR("idempotency-key"));
+	struct sandbox_id id;
+	struct sandbox *sb;
+
+	*ret_key = key ? *key : STR("");
+	if (ret_key->len > IDEMPOTENCY_KEY_MAX) {
+		reply_error(x, -EINVAL, ERR_INVALID_REQUEST,
+			    "the Idempotency-Key is longer than 128 characters");
+		return 1;
+	}
+	if (!ret_key->len || !idempotency_find(registry_keys(registry), *ret_key, &id))
+		return 0;
+	sb = registry_find(registry, &id);
+	if (sb)
+		reply_id(x, sb);
+	return sb != NULL;
+}
+
 void handle_sandbox_create(struct exchange *x)
 {
 	struct berthd *b = server_arg(exchange_server(x));
+	struct str key;
 	struct settings_request request = {.is_strict = false};
 	struct str body = exchange_buffered(x);
 	struct sandbox_id id;
 	struct sandbox *sb;
 	struct err err;
 
+	if (answer_again(x, b->registry, &key))
+		return;
 	settings_init(&request.settings);
-	if (!body.len)
-		body = STR("{}");
 	if (settings_read(exchange_arena(x), body, &request, &err) < 0) {
 		exchange_reply_err(x, &err);
 		return;
@@ -226,8 +248,18 @@ void handle_sandbox_create(struct exchange *x)
 		reply_error(x, -EEXIST, ERR_CONFLICT,
 			    "a sandbox of that ID is there already; PUT changes its settings");
 	} else if (apply(x, b->registry, &id, &request, &sb) == 0) {
+		if (key.len)
+			idempotency_add(registry_keys(b->registry), key, &id);
 		save_and_reply(x, sb, request.start, reply_id);
 	}
+}
+
+static int copy_settings(struct settings *ret, const struct sandbox *sb)
+{
+	if (sb)
+		return settings_copy(ret, &sb->settings);
+	settings_init(ret);
+	return 0;
 }
 
 void handle_sandbox_put(struct exchange *x)
@@ -242,15 +274,12 @@ void handle_sandbox_put(struct exchange *x)
 	r = handle_path_id(x, &id, &err);
 	if (r == 0) {
 		sb = registry_find(b->registry, &id);
-		r = sb ? settings_copy(&request.settings, &sb->settings)
-		       : (settings_init(&request.settings), 0);
-		if (r < 0)
-			err_set(&err, r, ERR_INTERNAL, "out of memory");
+		r = sb ? handle_check_generation(x, sb, &err) : 0;
 	}
+	if (r == 0 && copy_settings(&request.settings, sb) < 0)
+		r = err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	if (r == 0) {
-		r = settings_read(exchange_arena(x),
-				  exchange_buffered(x).len ? exchange_buffered(x) : STR("{}"),
-				  &request, &err);
+		r = settings_read(exchange_arena(x), exchange_buffered(x), &request, &err);
 		if (r < 0)
 			settings_close(&request.settings);
 	}
@@ -353,10 +382,32 @@ static int list_limit(struct exchange *x, size_t *ret, struct err *err)
 	return 0;
 }
 
+/* "name=value", or "name" for any value. */
+static bool has_label(const struct sandbox *sb, struct str wanted)
+{
+	struct str list = sb->settings.labels;
+	bool is_whole = memchr(wanted.at, '=', wanted.len) != NULL;
+	const char *item;
+
+	while ((item = frame_list_next(&list))) {
+		size_t len = is_whole ? strlen(item) : strcspn(item, "=");
+
+		if (str_eq((struct str){item, len}, wanted))
+			return true;
+	}
+	return false;
+}
+
+static bool is_listed(const struct sandbox *sb, struct str state, struct str label)
+{
+	return (!state.len || str_eq(state, str_of(sandbox_state_name(sb)))) &&
+	       (!label.len || has_label(sb, label));
+}
+
 void handle_sandbox_list(struct exchange *x)
 {
 	struct berthd *b = server_arg(exchange_server(x));
-	struct str cursor = STR(""), state = STR("");
+	struct str cursor = STR(""), state = STR(""), label = STR("");
 	struct str query = exchange_head(x)->query;
 	struct sandbox *sb;
 	struct json_writer w;
@@ -368,7 +419,8 @@ void handle_sandbox_list(struct exchange *x)
 		return;
 	}
 	if (uri_query(exchange_arena(x), query, STR("cursor"), &cursor) < 0 ||
-	    uri_query(exchange_arena(x), query, STR("state"), &state) < 0) {
+	    uri_query(exchange_arena(x), query, STR("state"), &state) < 0 ||
+	    uri_query(exchange_arena(x), query, STR("label"), &label) < 0) {
 		reply_error(x, -EINVAL, ERR_INVALID_REQUEST, "the query is malformed");
 		return;
 	}
@@ -379,10 +431,10 @@ void handle_sandbox_list(struct exchange *x)
 	for (sb = registry_next(b->registry, cursor.at); sb && n < limit;
 	     sb = registry_next(b->registry, sb->id.text)) {
 		cursor = str_of(sb->id.text);
-		if (state.len && !str_eq(state, str_of(sandbox_state_name(sb))))
-			continue;
-		handle_write_sandbox(&w, sb);
-		n++;
+		if (is_listed(sb, state, label)) {
+			handle_write_sandbox(&w, sb);
+			n++;
+		}
 	}
 	json_array_end(&w);
 	if (sb) {

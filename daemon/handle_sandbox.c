@@ -36,7 +36,7 @@ int handle_path_id(struct exchange *x, struct sandbox_id *ret, struct err *err)
 	return 0;
 }
 
-static int check_generation(struct exchange *x, const struct sandbox *sb, struct err *err)
+int handle_check_generation(struct exchange *x, const struct sandbox *sb, struct err *err)
 {
 	const struct str *given = http_header_find(exchange_head(x), STR("if-generation"));
 	char now[24];
@@ -70,7 +70,7 @@ int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct e
 	}
 	if (!*ret)
 		return err_set(err, -ENOENT, ERR_NOT_FOUND, "there is no sandbox \"%s\"", id.text);
-	return check_generation(x, *ret, err);
+	return handle_check_generation(x, *ret, err);
 }
 
 void handle_generation(struct exchange *x, const struct sandbox *sb)

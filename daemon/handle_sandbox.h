@@ -19,6 +19,9 @@ int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct e
 /* The ID that the path names, folded. */
 int handle_path_id(struct exchange *x, struct sandbox_id *ret, struct err *err);
 
+/* ERR_SANDBOX_RESTARTED when an If-Generation header names another one. */
+int handle_check_generation(struct exchange *x, const struct sandbox *sb, struct err *err);
+
 void handle_write_sandbox(struct json_writer *w, const struct sandbox *sb);
 void handle_reply_sandbox(struct exchange *x, int status, const struct sandbox *sb);
 

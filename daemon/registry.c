@@ -18,6 +18,7 @@ struct registry {
 	struct registry_config config;
 	char run_dir[PATH_MAX - 32]; /* room for a name below it */
 	struct keeper *keeper;
+	struct idempotency *keys;
 	struct list buckets[BUCKETS];
 	uint64_t seed;
 	size_t count;
@@ -42,6 +43,11 @@ struct keeper *registry_keeper(const struct registry *registry)
 const char *registry_run_dir(const struct registry *registry)
 {
 	return registry->run_dir;
+}
+
+struct idempotency *registry_keys(const struct registry *registry)
+{
+	return registry->keys;
 }
 
 size_t registry_count(const struct registry *registry)
@@ -237,7 +243,11 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 {
 	struct registry *r = calloc(1, sizeof(*r));
 
-	if (!r || getrandom(&r->seed, sizeof(r->seed), 0) != sizeof(r->seed)) {
+	if (r)
+		r->keys = idempotency_new();
+	if (!r || !r->keys || getrandom(&r->seed, sizeof(r->seed), 0) != sizeof(r->seed)) {
+		if (r)
+			idempotency_free(r->keys);
 		free(r);
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	}
@@ -246,6 +256,7 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 	for (size_t i = 0; i < BUCKETS; i++)
 		list_init(&r->buckets[i]);
 	if (store_sandbox_load(config->store, on_fact, on_loaded, r) < 0) {
+		idempotency_free(r->keys);
 		free(r);
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	}
@@ -261,5 +272,6 @@ void registry_free(struct registry *registry)
 		list_for_each_safe (node, &registry->buckets[i])
 			registry_remove(registry, list_entry(node, struct sandbox, link));
 	}
+	idempotency_free(registry->keys);
 	free(registry);
 }

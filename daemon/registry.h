@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "base/err.h"
+#include "daemon/idempotency.h"
 #include "daemon/keeper.h"
 #include "daemon/sandbox.h"
 #include "daemon/store.h"
@@ -43,6 +44,7 @@ uv_loop_t *registry_loop(const struct registry *registry);
 struct store *registry_store(const struct registry *registry);
 struct keeper *registry_keeper(const struct registry *registry);
 const char *registry_run_dir(const struct registry *registry);
+struct idempotency *registry_keys(const struct registry *registry);
 int64_t registry_now_ms(void);
 
 #endif

@@ -1,0 +1,25 @@
+/*
+ * Which sandbox a client's Idempotency-Key made: the same key gets the same answer. The last
+ * IDEMPOTENCY_MAX keys are remembered, as long as berthd runs.
+ */
+#ifndef BERTH_DAEMON_IDEMPOTENCY_H
+#define BERTH_DAEMON_IDEMPOTENCY_H
+
+#include <stdbool.h>
+
+#include "base/str.h"
+#include "proto/sandbox_id.h"
+
+#define IDEMPOTENCY_MAX     1024
+#define IDEMPOTENCY_KEY_MAX 128
+
+struct idempotency;
+
+struct idempotency *idempotency_new(void);
+void idempotency_free(struct idempotency *keys);
+
+bool idempotency_find(const struct idempotency *keys, struct str key, struct sandbox_id *ret);
+/* Keys longer than IDEMPOTENCY_KEY_MAX are the caller's to refuse. The oldest gives way. */
+void idempotency_add(struct idempotency *keys, struct str key, const struct sandbox_id *id);
+
+#endif
