@@ -8,8 +8,8 @@
  *
  * A child of the monitor that is none of the adopted inits was at work for a keeper that is dead, a
  * runtime or what came of it. It is killed first, or it might still make a container behind us.
- * Under a monitor of our own age there are none; then the take-down finds the processes of a
- * half-made container by its cgroup and by the runtime's own state.
+ * Under a monitor of our own age there are none; then an init without a record is found by what
+ * its runtime wrote down (container/stray.h), or by its cgroup, and dies in the take-down.
  */
 #include "container/keeper_adopt.h"
 
@@ -26,6 +26,7 @@
 #include "container/keeper_state.h"
 #include "container/process.h"
 #include "container/record.h"
+#include "container/stray.h"
 
 #define SYNC_MS  10000
 #define SWEEP_MS 5000
@@ -172,7 +173,8 @@ static int bury_one(void *arg, const struct sandbox_id *id)
 		return 0;
 	if (!sb) {
 		struct container c = {.init_pidfd = -1};
-		bool has_record = read_record(container_host_run_fd(k->host), id, &c) == 0;
+		int run_fd = container_host_run_fd(k->host);
+		bool has_record = read_record(run_fd, id, &c) == 0;
 
 		sb = keeper_sandbox_new(k, has_record ? &c.spec : &spec);
 		if (!sb)
@@ -180,6 +182,8 @@ static int bury_one(void *arg, const struct sandbox_id *id)
 		if (has_record) {
 			sb->c = c;
 			sb->is_told = true;
+		} else {
+			sb->c.init_pidfd = stray_open(run_fd, id, &sb->c.init_pid);
 		}
 	}
 	log_info("taking down what is left sandbox=%s", id->text);
@@ -241,9 +245,13 @@ static int find_one(void *arg, const struct sandbox_id *id)
 	struct search *search = arg;
 	struct container c = {.init_pidfd = -1};
 	struct process_stat stat;
+	cleanup_fd int stray = -1;
 
-	if (read_record(search->run_fd, id, &c) < 0 || process_stat(c.init_pid, &stat) < 0 ||
-	    stat.start != c.init_start || stat.state == 'Z')
+	if (read_record(search->run_fd, id, &c) < 0) {
+		stray = stray_open(search->run_fd, id, &search->found);
+		return stray >= 0;
+	}
+	if (process_stat(c.init_pid, &stat) < 0 || stat.start != c.init_start || stat.state == 'Z')
 		return 0;
 	search->found = c.init_pid;
 	return 1;

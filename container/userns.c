@@ -259,6 +259,13 @@ static int open_child_of_ours(pid_t pid)
 	return -ELOOP;
 }
 
+bool userns_is_below(pid_t pid)
+{
+	cleanup_fd int fd = open_child_of_ours(pid);
+
+	return fd >= 0;
+}
+
 int userns_join(pid_t pid, uint32_t *ret_ids, struct err *err)
 {
 	cleanup_fd int fd = open_child_of_ours(pid);

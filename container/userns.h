@@ -5,6 +5,7 @@
 #ifndef BERTH_CONTAINER_USERNS_H
 #define BERTH_CONTAINER_USERNS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -21,6 +22,9 @@ int userns_create(uint32_t *ret_ids, struct err *warning, struct err *err);
  * a child of our own. A new namespace could neither signal nor enter what runs in the old one.
  */
 int userns_join(pid_t pid, uint32_t *ret_ids, struct err *err);
+
+/* Is the process in a user namespace below our own, at any depth? */
+bool userns_is_below(pid_t pid);
 
 /* How many ids the namespace that we are in has; UINT32_MAX in the host's. */
 uint32_t userns_ids(void);
