@@ -4,13 +4,18 @@ The program is the suite's first argument.
 """
 
 import os
+import pwd
 import re
+import select
+import signal
 import subprocess
 import sys
 
 from tap import TIMEOUT, Client, Directory, Program, Suite, expect, require
 
 TOKEN, OTHER = "correct-horse-battery-staple-0123456789", "another-token-for-tests-9876543210"
+IS_ROOT = os.geteuid() == 0
+USER = pwd.getpwnam("berth") if IS_ROOT else pwd.getpwuid(os.geteuid())  # whom berthd becomes
 BERTHD = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "berthd"
 
 
@@ -19,14 +24,25 @@ class Place(Directory):
 
     def __enter__(self):
         super().__enter__()
-        self.socket, self.state, self.run = self / "s", self / "state", self / "run"
+        own = self / "own"  # where berthd may remove its socket again
+        os.mkdir(own, 0o711)
+        self.give(own)
+        self.socket, self.state, self.run = os.path.join(own, "s"), self / "state", self / "run"
         self.programs = []
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         for p in self.programs:
             p.kill()
+        left = await_end(self.path)
         super().__exit__()
+        require(kind or not left, f"processes were left behind: {left}")
+
+    @staticmethod
+    def give(path):
+        """To berthd's user."""
+        if IS_ROOT:
+            os.chown(path, USER.pw_uid, USER.pw_gid)
 
     def argv(self, *flags):
         return [BERTHD, "--socket", self.socket, "--state-dir", self.state, "--run-dir", self.run,
@@ -45,12 +61,40 @@ class Place(Directory):
         with open(path, "w") as f:
             f.write("".join(line + "\n" for line in lines))
         os.chmod(path, mode)
+        self.give(path)
         return path
 
     def listen(self, *flags):
         """Starts it on a TCP port of the kernel's choice."""
         program = self.start("--listen", "127.0.0.1:0", *flags)
         return program, port_of(program, "listen")
+
+
+def processes(path):
+    """Those whose command line names this directory: berthd, and the keeper it started."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if int(pid) != os.getpid() and any(w.startswith(path.encode() + b"/") for w in words):
+            yield int(pid)
+
+
+def await_end(path):
+    """Waits until they have ended by themselves; those that do not are ended, and returned."""
+    left = []
+    for pid in processes(path):
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        if not select.select([fd], [], [], TIMEOUT)[0]:
+            left.append(pid)
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+        os.close(fd)
+    return left
 
 
 def port_of(program, listener):

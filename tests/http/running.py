@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from place import OTHER, TOKEN, Place, fails, health, port_of, run_cases
+from place import IS_ROOT, OTHER, TOKEN, USER, Place, fails, health, port_of, run_cases
 from tap import TIMEOUT, Client, Program, die_with_parent, expect, head, is_error, require, until
 
 
@@ -235,6 +235,7 @@ def notifies():
     with Place() as p, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         path = p / "notify"
         s.bind(path)
+        os.chmod(path, 0o777)  # as systemd's is
         s.settimeout(TIMEOUT)
         d = p.start(env={**os.environ, "NOTIFY_SOCKET": path})
         require("READY=1" in s.recv(4096).decode().split("\n"), "no READY=1")
@@ -341,7 +342,11 @@ def descriptors_run_out():
     """Whatever takes the descriptors: that they run out is said once, not for each connection."""
     with Place() as p:
         d = p.start()
-        resource.prlimit(d.pid, resource.RLIMIT_NOFILE, (d.fds() + 20, d.fds() + 20))
+        limit = d.fds() + 20
+        as_itself = ["setpriv", f"--reuid={USER.pw_uid}", f"--regid={USER.pw_gid}",
+                     "--clear-groups"] if IS_ROOT else []
+        subprocess.run([*as_itself, "prlimit", f"--pid={d.pid}", f"--nofile={limit}:{limit}"],
+                       check=True)
         clients = [p.connect() for _ in range(60)]
         until(lambda: "RLIMIT_NOFILE" in d.stderr(), "a line about the limit")
         for c in clients:

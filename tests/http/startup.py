@@ -13,7 +13,7 @@ import socket
 import stat
 import subprocess
 
-from place import BERTHD, TOKEN, Place, fails, run_cases
+from place import BERTHD, TOKEN, USER, Place, fails, run_cases
 from tap import TIMEOUT, expect, head, is_error, require
 
 
@@ -34,7 +34,11 @@ def starts_and_ends():
         mode = os.stat(p.socket).st_mode
         require(stat.S_ISSOCK(mode), "not a socket")
         expect(stat.S_IMODE(mode), 0o600, "mode of the socket")
-        expect(stat.S_IMODE(os.stat(p.state).st_mode) & 0o077, 0, "mode of the state directory")
+        for path, mode, uid in [(p.state, 0o711, os.geteuid()), (p.run, 0o711, os.geteuid()),
+                                (f"{p.state}/berthd", 0o700, USER.pw_uid),
+                                (f"{p.run}/berthd", 0o711, USER.pw_uid)]:
+            status = os.stat(path)
+            expect((stat.S_IMODE(status.st_mode), status.st_uid), (mode, uid), path)
         d.stop()
         require(not os.path.lexists(p.socket), "the socket was left behind")
         d = p.start()  # the directories are there now
@@ -118,7 +122,7 @@ def state_locked():
     with Place() as p:
         d = p.start()
         first = p.socket
-        p.socket = p / "s2"
+        p.socket = first + "2"
         fails(p, p.argv(), p.state)
         require(not os.path.lexists(p.socket), "a socket was left behind")
         p.socket = first

@@ -164,6 +164,7 @@ class Directory:
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix="berth-http-", dir="/tmp")
+        os.chmod(self.path, 0o711)  # what root starts goes on as another user, who must get in
         return self
 
     def __exit__(self, *_):
