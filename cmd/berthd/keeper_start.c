@@ -34,11 +34,11 @@ static void become_keeper(const struct config *config, const struct privileges *
 {
 	char uid[16], gid[16], ready[16];
 	const char *argv[24];
-	int n = 0, fd = dup(ready_fd); /* without CLOEXEC */
+	int n = 0;
 
 	snprintf(uid, sizeof(uid), "%u", p->uid);
 	snprintf(gid, sizeof(gid), "%u", p->gid);
-	snprintf(ready, sizeof(ready), "%d", fd);
+	snprintf(ready, sizeof(ready), "%d", ready_fd);
 	argv[n++] = "berth-keeper";
 	argv[n++] = "--state-dir";
 	argv[n++] = config->paths.state_dir;
@@ -58,9 +58,9 @@ static void become_keeper(const struct config *config, const struct privileges *
 	}
 	argv[n] = NULL;
 	setsid();
-	if (chdir("/") == 0)
+	if (fcntl(ready_fd, F_SETFD, 0) == 0 && chdir("/") == 0)
 		execv(program, (char **)argv);
-	dprintf(fd, "%s cannot be run: %s\n", program, strerror(errno));
+	dprintf(ready_fd, "%s cannot be run: %s\n", program, strerror(errno));
 	_exit(127);
 }
 

@@ -107,17 +107,24 @@ static int load_tokens(struct tokens **ret, const struct config *config, struct 
 	return config->token_file[0] ? tokens_load(ret, config->token_file, err) : 0;
 }
 
+static int read_again(const struct program *p, struct config *ret, struct tokens **ret_tokens,
+		      unsigned *ret_stale, struct err *err)
+{
+	int r;
+
+	*ret = p->berthd.config;
+	r = options_reload(p->argc, p->argv, ret, ret_stale, err);
+	return r < 0 ? r : load_tokens(ret_tokens, ret, err);
+}
+
 /* All or nothing: a mistake in the file or in the tokens leaves everything as it was. */
 static int reload(struct program *p, unsigned *ret_stale, struct err *err)
 {
-	struct config fresh = p->berthd.config;
+	struct config fresh;
 	struct tokens *tokens;
 	int r;
 
-	r = options_reload(p->argc, p->argv, &fresh, ret_stale, err);
-	if (r < 0)
-		return r;
-	r = load_tokens(&tokens, &fresh, err);
+	r = read_again(p, &fresh, &tokens, ret_stale, err);
 	if (r < 0)
 		return r;
 	tokens_free(p->tokens);
@@ -287,6 +294,26 @@ static int start_privileged(struct program *p, struct err *err)
 	return r;
 }
 
+/* What root could read or remove, the user that berthd has become may not: said now, not later. */
+static void check_reach(const struct program *p)
+{
+	struct config fresh;
+	struct tokens *tokens = NULL;
+	unsigned stale = 0;
+	struct err err;
+
+	if (!p->privileges.is_root)
+		return;
+	if (read_again(p, &fresh, &tokens, &stale, &err) < 0)
+		log_warn("SIGHUP would change nothing, because user=%s reads the files then: %s",
+			 p->privileges.user, err.sentence);
+	tokens_free(tokens);
+	if (!sockets_can_unlink(&p->sockets))
+		log_warn("the socket will be left behind, because user=%s cannot write to its "
+			 "directory socket=%s",
+			 p->privileges.user, log_value(str_of(p->berthd.socket)).text);
+}
+
 static void on_loaded(void *arg, const struct err *err)
 {
 	struct program *p = arg;
@@ -338,6 +365,7 @@ static int start(struct program *p, struct err *err)
 		r = load_sandboxes(p, err);
 	if (r < 0)
 		return r;
+	check_reach(p);
 	note_start(b);
 	r = sockets_serve(&p->sockets, b, err);
 	if (r < 0)

@@ -134,6 +134,17 @@ int sockets_serve(struct sockets *sockets, struct berthd *b, struct err *err)
 	return 0;
 }
 
+bool sockets_can_unlink(const struct sockets *sockets)
+{
+	char dir[sizeof(sockets->file.path)] = ".";
+	const char *slash = strrchr(sockets->file.path, '/');
+
+	if (slash)
+		snprintf(dir, sizeof(dir), "%.*s/", (int)(slash - sockets->file.path),
+			 sockets->file.path);
+	return !sockets->file.path[0] || access(dir, W_OK | X_OK) == 0;
+}
+
 void sockets_close(struct sockets *sockets)
 {
 	while (sockets->bound_len)

@@ -40,6 +40,10 @@ int sockets_open(struct sockets *sockets, struct berthd *b, bool has_tokens, str
 
 /* Hands them to the servers. Until then clients wait in the sockets' queues. */
 int sockets_serve(struct sockets *sockets, struct berthd *b, struct err *err);
+
+/* Whether sockets_close() will be able to remove the file that sockets_open() made. */
+bool sockets_can_unlink(const struct sockets *sockets);
+
 void sockets_close(struct sockets *sockets);
 
 #endif
