@@ -156,7 +156,8 @@ int places_lock(const struct options *options, int *ret_fd, struct err *err)
 		return r;
 	n = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
-		return err_set(err, -EIO, ERR_INTERNAL, "the lock \"%s\" cannot be written", path);
+		return err_set(err, -EIO, ERR_INTERNAL, "the lock \"%s\" cannot be written: %s",
+			       path, strerror(errno));
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
