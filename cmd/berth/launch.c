@@ -269,16 +269,29 @@ static int spawn_and_wait(char *const argv[], int log, int signals, struct launc
 	return explain(r, status, *ret->line ? ret->line : words, err);
 }
 
+/* Its directory is berthd's user's: no link of that user may make root append elsewhere. */
+static int open_log(const char *path, struct err *err)
+{
+	cleanup_fd int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_set(err, -errno, ERR_FORBIDDEN, "cannot open the log %s: %m", path);
+	if (!S_ISREG(st.st_mode) || st.st_nlink > 1)
+		return err_set(err, -EPERM, ERR_FORBIDDEN,
+			       "the log %s is no file of its own: move it away", path);
+	return take_fd(&fd);
+}
+
 int launch(char *const argv[], const char *log_path, struct launched *ret, struct err *err)
 {
 	cleanup_fd int log = -1, signals = -1;
 	sigset_t before;
 	int r;
 
-	/* O_NOFOLLOW: in a shared state directory a link could make us append elsewhere. */
-	log = open(log_path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	log = open_log(log_path, err);
 	if (log < 0)
-		return err_set(err, -errno, ERR_FORBIDDEN, "cannot open the log %s: %m", log_path);
+		return log;
 	signals = catch_signals(&before);
 	r = spawn_and_wait(argv, log, signals, ret, err);
 	sigprocmask(SIG_SETMASK, &before, NULL);

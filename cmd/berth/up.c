@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/directory.h"
@@ -139,6 +140,19 @@ static int command_fill(struct command *command, const struct call *call, struct
 	return r < 0 ? r : client_paths(&command->globals, &command->paths, err);
 }
 
+/* Root's berthd has given <state>/berthd to its own user; the directory above stays root's. */
+static int make_dir(const char *state_dir, const char *dir, struct err *err)
+{
+	int r;
+
+	if (geteuid() != 0)
+		return directory_make(dir, 0700, err);
+	r = directory_make(state_dir, 0711, err);
+	if (r == 0 && mkdir(dir, 0700) < 0 && errno != EEXIST)
+		r = err_set(err, -errno, ERR_FORBIDDEN, "cannot make %s: %m", dir);
+	return r;
+}
+
 /*
  * Makes <state>/berthd, where the log is, and locks it, so that of two `berth up` the second waits
  * and finds the daemon running.
@@ -153,10 +167,10 @@ static int lock_dir(const struct paths *paths, char log[PATH_MAX], struct err *e
 	    snprintf(log, PATH_MAX, "%s/berthd/berthd.log", paths->state_dir) >= PATH_MAX)
 		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
 			       "the state directory's path is too long");
-	r = directory_make(dir, 0700, err);
+	r = make_dir(paths->state_dir, dir, err);
 	if (r < 0)
 		return err_wrap(err, r, "the state directory");
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_set(err, -errno, ERR_FORBIDDEN, "cannot open %s: %m", dir);
 	while (flock(fd, LOCK_EX) < 0)

@@ -7,6 +7,7 @@ berthd beside it, run it as another user, and leave nothing behind.
 
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -159,8 +160,10 @@ class Place:
     def close(self):
         for server in self.servers:
             server.close()
-        for pid in self.left_over():
-            os.kill(pid, signal.SIGKILL)
+        for pid, words in self.left_over():
+            if not words[0].endswith(b"berth-keeper"):
+                os.kill(pid, signal.SIGKILL)
+        self.await_keeper()
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def left_over(self):
@@ -173,7 +176,19 @@ class Place:
             except OSError:
                 continue
             if int(pid) != os.getpid() and any(w.startswith(self.dir.encode()) for w in words):
-                yield int(pid)
+                yield int(pid), words
+
+    def await_keeper(self):
+        """It ends by itself, a moment after its daemon and its last sandbox."""
+        for pid, _ in self.left_over():
+            try:
+                pidfd = os.pidfd_open(pid)
+            except ProcessLookupError:
+                continue
+            if not select.select([pidfd], [], [], 30)[0]:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                print(f"Bail out! a keeper did not end: pid {pid}", flush=True)
+            os.close(pidfd)
 
 
 def peer_pid(path):
