@@ -68,7 +68,8 @@ def killed_supervisors(t, box, peer):
     kill = ("for p in /proc/[0-9]*; do read c < $p/comm; "
             "[ $c = init ] && [ $p != /proc/1 ] && kill -9 ${p#/proc/}; done")
     number = box.number()
-    f = peer.exec(number, ["sh", "-c", "sleep 0.3; exit 6"], flags=s.SUPERVISED)
+    f = peer.exec(number, ["sh", "-c", "echo; sleep 0.3; exit 6"], flags=s.SUPERVISED)
+    os.read(f.fds[0], 1)  # until its execve the command is called init too
     box.run(peer, ["sh", "-c", kill])
     t.equal(peer.exited(number).status, 6 << 8, "init has adopted it and saw its true end")
     t.equal(peer.end(number), 0, "its tree cannot be told from others")
