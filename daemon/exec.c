@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +37,6 @@ struct exec {
 	unsigned check_ms;
 	unsigned handles; /* that must close before it can be freed */
 
-	uint64_t oom_kills_before;
-	bool is_oom_asked, is_oom;
 	bool is_paused;
 	bool is_ending; /* its tree is being ended */
 	bool is_abandoned;
@@ -154,11 +151,6 @@ static void finish_lost(struct exec *e, const char *why)
 	finish(e, &end);
 }
 
-static bool can_count_oom(const struct exec *e)
-{
-	return keeper_abilities(registry_keeper(e->sb->registry)) & KEEPER_CAN_LIMIT_MEMORY;
-}
-
 static void finish_exited(struct exec *e)
 {
 	int status = (int)e->exited.status;
@@ -168,10 +160,9 @@ static void finish_exited(struct exec *e)
 	};
 
 	if (WIFSIGNALED(status)) {
-		end.reason = e->is_oom ? EXEC_OOM : EXEC_SIGNALED;
+		end.reason = EXEC_SIGNALED;
 		end.signal = WTERMSIG(status);
 		end.exit_code = 128 + end.signal;
-		end.oom_suspected = end.signal == SIGKILL && !e->is_ending && !can_count_oom(e);
 	} else {
 		end.reason = EXEC_EXITED;
 		end.exit_code = WEXITSTATUS(status);
@@ -183,49 +174,13 @@ static void finish_exited(struct exec *e)
 	finish(e, &end);
 }
 
-/* Killed, and not by us: the kernel's counter says whether it was for memory. */
-static bool may_be_oom(const struct exec *e)
-{
-	int status = (int)e->exited.status;
-
-	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !e->is_ending &&
-	       can_count_oom(e) && e->sb->state == SANDBOX_RUNNING;
-}
-
-static void on_stats(struct keeper_call *call, struct keeper_answer *answer)
-{
-	struct exec *e = container_of(call, struct exec, call);
-
-	if (answer->result == 0) {
-		e->is_oom = answer->stats.oom_kills > e->oom_kills_before;
-		e->sb->oom_kills = answer->stats.oom_kills;
-	}
-	if (e->state == EXEC_DRAINING)
-		finish_exited(e);
-}
-
-static void ask_oom(struct exec *e)
-{
-	struct keeper_ref ref = {str_of(e->sb->id.text), e->sb->generation};
-
-	if (e->is_oom_asked)
-		return;
-	e->is_oom_asked = true;
-	e->call.done = on_stats;
-	keeper_ask(registry_keeper(e->sb->registry), &e->call, KEEPER_STATS, &ref);
-}
-
 /* The main process was reaped; its output ends where its pipes are empty now. */
 static void check_drained(struct exec *e)
 {
 	if (e->state != EXEC_DRAINING || e->is_paused)
 		return;
-	if (exec_pipe_drain(&e->output[0]) && exec_pipe_drain(&e->output[1])) {
-		if (may_be_oom(e))
-			ask_oom(e);
-		else
-			finish_exited(e);
-	}
+	if (exec_pipe_drain(&e->output[0]) && exec_pipe_drain(&e->output[1]))
+		finish_exited(e);
 }
 
 /* --- output and input --- */
@@ -308,8 +263,8 @@ static void end_tree(struct exec *e, enum exec_reason reason)
 {
 	struct agent_end end = {e->number};
 
-	if (e->is_ending || e->is_exited || e->state == EXEC_ENDED)
-		return; /* ended already, or about to be told so */
+	if (e->is_ending || e->state == EXEC_ENDED)
+		return;
 	e->is_ending = true;
 	e->end_reason = reason;
 	if (e->group.fd >= 0) {
@@ -550,7 +505,6 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 	e->ops = ops;
 	e->arg = arg;
 	e->group = sandbox_group_take(sb);
-	e->oom_kills_before = sb->oom_kills;
 	e->started_ns = uv_hrtime();
 	list_init(&e->call.link);
 	for (int i = 0; i < 2; i++)

@@ -227,7 +227,6 @@ static void on_agent_ready(void *arg)
 	struct sandbox *sb = arg;
 
 	sb->last_failure.err.code = ERR_NONE;
-	sb->oom_kills = 0; /* of a new life; an adopted one's first exec may be told too much */
 	sb->started_at_ms = registry_now_ms();
 	enter(sb, SANDBOX_RUNNING);
 	tell_all(sb, &sb->uses, NULL);
