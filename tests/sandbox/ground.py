@@ -1,0 +1,485 @@
+"""A berthd of one's own with real sandboxes, as root or as an ordinary user, and what it leaves.
+
+usage of each suite: SUITE BUILD_DIR root|user RUNTIME [CASE...]
+"""
+
+import base64
+import concurrent.futures
+import http.client
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import urllib.parse
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path += [os.path.join(HERE, "..", "keeper"), os.path.join(HERE, "..", "http")]
+
+# pylint: disable=wrong-import-position
+import place  # noqa: E402
+import tap  # noqa: E402
+from place import Failed, check, comm_of, equal, is_alive, pids, stat_of, until  # noqa: E402,F401
+
+IS_SANITIZED = os.environ.get("BERTH_SANITIZED") == "1"
+TIMEOUT = 60
+KEEPERS = ("berth-keeper", "berth-monitor")
+
+
+class Reply:
+    def __init__(self, status, headers, body):
+        self.status, self.body = status, body
+        self.headers = {name.lower(): value for name, value in headers}
+
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def generation(self):
+        return int(self.headers["berth-generation"])
+
+    def __repr__(self):
+        return f"<{self.status} {self.body[:600]!r}>"
+
+
+class Result:
+    """How an exec ended, and what it said."""
+
+    def __init__(self, facts, stdout, stderr):
+        self.facts, self.stdout, self.stderr = facts, stdout, stderr
+
+    @property
+    def code(self):
+        return self.facts["exit_code"]
+
+    @property
+    def reason(self):
+        return self.facts["reason"]
+
+    def __repr__(self):
+        return f"<{self.facts} {self.stdout[:300]!r} {self.stderr[:300]!r}>"
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout=TIMEOUT):
+        super().__init__("berth", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Events:
+    """An exec as server-sent events, read one by one."""
+
+    def __init__(self, connection, response):
+        self.connection, self.response = connection, response
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        # The response owns the socket once it is there; both must go, or the peer sees no end.
+        self.response.close()
+        self.connection.close()
+
+    def __iter__(self):
+        name, data = "message", None
+        while line := self.response.readline():
+            line = line.rstrip(b"\r\n")
+            if line.startswith(b"event:"):
+                name = line[6:].strip().decode()
+            elif line.startswith(b"data:"):
+                data = line[5:].strip()
+            elif not line and data is not None:
+                is_output = name in ("stdout", "stderr")
+                yield name, base64.b64decode(data, validate=True) if is_output else json.loads(data)
+                name, data = "message", None
+
+    def result(self):
+        """All of it; exactly one end, and nothing after it."""
+        output, ends = {"stdout": [], "stderr": []}, []
+        for name, data in self:
+            check(not ends, f"{name} came after the end")
+            if name in output:
+                output[name].append(data)
+            else:
+                ends.append((name, data))
+        equal([name for name, _ in ends], ["exit"], f"terminal events ({ends})")
+        return Result(ends[0][1], b"".join(output["stdout"]), b"".join(output["stderr"]))
+
+
+class Ground(place.Place):
+    """Directories, a berthd, its keeper. Everything is gone when it closes, also on failure."""
+
+    def __init__(self, build, mode, runtime):
+        # User ids of one's own: they tell whose a process is, also when nothing else does.
+        place.FIRST_SUBID = 2_100_000_000 + os.getpid() % 4096 * place.SUBIDS
+        super().__init__(build, mode, runtime)
+        shutil.copy(os.path.join(build, "berthd"), self.path("berthd"))
+        self.build = build
+        self.berthd = None
+        self.socket = os.path.join(self.run, "berthd", "api.sock")
+        self.monitors = set()
+
+    # --- the daemon ---
+
+    @property
+    def is_root(self):
+        return self.mode == "root"
+
+    def spawn_berthd(self, *flags, runtime=None):
+        process = subprocess.Popen(
+            [self.path("berthd"), "--state-dir", self.state, "--run-dir", self.run,
+             "--runtime", runtime or self.runtime, *flags],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, cwd="/",
+            env={**os.environ, "BERTH_SECRET_OF_THE_DAEMON": "1"},
+            preexec_fn=None if self.is_root or os.getuid() else self.become_user)
+        ready, _, _ = select.select([process.stdout], [], [], TIMEOUT)
+        line = process.stdout.readline().decode() if ready else "(silence)"
+        process.stdout.close()
+        return process, line
+
+    def start(self, *flags, **options):  # pylint: disable=arguments-differ
+        self.berthd, line = self.spawn_berthd(*flags, **options)
+        check(line.startswith("ready"), "berthd's first line:", line)
+        self.monitors.add(self.monitor_pid())
+
+    def monitor_pid(self):
+        """The keeper's parent: the one of our berth-keepers whose parent is none of them."""
+        ours = self.keepers()
+        return next((p for p in ours if (stat_of(p) or (0, 0))[1] not in ours), None)
+
+    def keepers(self):
+        found = []
+        for pid in pids():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+            except OSError:
+                continue
+            if comm_of(pid) in KEEPERS and self.run.encode() in words and is_alive(pid):
+                found.append(pid)
+        return found
+
+    def keeper(self):
+        monitor = self.monitor_pid()
+        return next((p for p in self.keepers() if (stat_of(p) or (0, 0))[1] == monitor), None)
+
+    def kill_berthd(self):
+        self.berthd.kill()
+        self.berthd.wait()
+
+    def kill_keeper(self):
+        pid = until(self.keeper, "a keeper to kill")
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not is_alive(pid), "the keeper's death")
+
+    def kill_keeper_and_monitor(self):
+        monitor, keeper = self.monitor_pid(), self.keeper()
+        os.kill(monitor, signal.SIGSTOP)  # so that it starts no other keeper meanwhile
+        os.kill(keeper, signal.SIGKILL)
+        os.kill(monitor, signal.SIGKILL)
+        until(lambda: not is_alive(keeper) and not is_alive(monitor), "the keepers' death")
+
+    def stop(self):
+        """Everything is asked to end; nothing may be left."""
+        for sandbox in self.list_all():
+            equal(self.request("DELETE", f"/v1/sandbox/{sandbox['id']}").status, 204, "delete")
+        equal([s["id"] for s in self.list_all()], [], "sandboxes after delete")
+        self.berthd.terminate()
+        equal(self.berthd.wait(TIMEOUT), 0, "berthd's exit code")
+        until(lambda: not self.keepers(), "the keeper to go when there is nothing to keep")
+        self.check_nothing_left()
+
+    # --- what is left ---
+
+    def cgroup_name(self):
+        value = 0xCBF29CE484222325
+        info = os.stat(self.state)
+        for byte in f"{os.path.realpath(self.state)} {info.st_dev} {info.st_ino}".encode():
+            value = (value ^ byte) * 0x100000001B3 % 2**64
+        return f"berth-{value:016x}"
+
+    def is_sandboxed(self, pid):
+        try:
+            if not self.is_root:
+                return 0 <= os.stat(f"/proc/{pid}").st_uid - place.FIRST_SUBID < place.SUBIDS
+            with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
+                return self.cgroup_name() + "/" in file.read()
+        except OSError:
+            return False
+
+    def processes(self):
+        """The daemon, its keeper, and everything in its sandboxes."""
+        return sorted({*super().processes(), *filter(self.is_sandboxed, pids())})
+
+    def cgroups(self):
+        """Every cgroup of ours, in every hierarchy."""
+        if not os.path.exists(self.state):
+            return []
+        found, name = [], self.cgroup_name()
+        with open("/proc/self/mountinfo", encoding="utf-8") as file:
+            mounts = [line.split()[4] for line in file if " - cgroup" in line]
+        for mount in mounts:
+            for folder, names, _ in os.walk(os.path.join(mount, name)):
+                found += [folder] + [os.path.join(folder, n) for n in names]
+        return sorted(set(found))
+
+    def mounts(self, pid="self"):
+        with open(f"/proc/{pid}/mountinfo", encoding="utf-8") as file:
+            return [line.split()[4] for line in file if self.dir in line]
+
+    def sockets(self):
+        with open("/proc/net/unix", encoding="utf-8") as file:
+            return sorted(line.split()[-1] for line in file if self.run in line)
+
+    def namespaces(self):
+        """Network namespaces that our processes are in or keep open."""
+        found = set()
+        for pid in self.processes():
+            links = [f"/proc/{pid}/ns/net"]
+            try:
+                links += [f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd")]
+            except OSError:
+                continue
+            for link in links:
+                try:
+                    target = os.readlink(link)
+                except OSError:
+                    continue
+                if target.startswith("net:["):
+                    found.add(target)
+        return found - {os.readlink("/proc/self/ns/net")}
+
+    def sandbox_files(self):
+        """What sandboxes have on disk and in the run directory."""
+        found = []
+        for folder in (os.path.join(self.state, "sandboxes"), self.run):
+            if os.path.isdir(folder):
+                found += [os.path.join(folder, name) for name in os.listdir(folder)]
+        own = ("berthd", "keeper.sock", ".")  # with a dot: the keeper's own
+        return [f for f in found if not os.path.basename(f).startswith(own)]
+
+    def inits(self):
+        return [p for p in self.processes() if comm_of(p) in ("init", "berth-init")]
+
+    def state_of_things(self):
+        """To be compared before and after; a sandbox makes each of these longer."""
+        return {
+            "processes": sorted(comm_of(p) for p in self.processes() if is_alive(p)),
+            "cgroups": [c for c in self.cgroups() if not c.endswith(self.cgroup_name())],
+            "mounts": sorted(self.mounts(self.keeper() or "self")),
+            "host mounts": sorted(self.mounts()),
+            "network namespaces": len(self.namespaces()),
+            "sockets": sorted(set(self.sockets())),
+            "files": sorted(self.sandbox_files()),
+            "zombies": [p for p in pids() if (stat_of(p) or ("", 0))[0] == "Z"
+                        and stat_of(p)[1] in self.keepers()],
+        }
+
+    def check_same(self, before):
+        """Waits: the last of a dying process goes without an event."""
+        def differences():
+            now = self.state_of_things()
+            return {key: (before[key], now[key]) for key in before if before[key] != now[key]}
+        try:
+            until(lambda: not differences(), "everything to be as before", 10)
+        except Failed as error:
+            raise Failed(f"not as before: {differences()}") from error
+
+    def check_nothing_left(self):
+        until(lambda: not self.cgroups() and not self.processes(), "the last process and cgroup", 10)
+        equal(self.mounts(), [], "mounts on the host")
+        left = os.path.join(self.state, "sandboxes")
+        equal(self.sandbox_files(), [], "disks and folders of sandboxes")
+        equal(os.listdir(os.path.join(left, ".trash")), [], "half-removed disks")
+
+    def close(self):
+        if self.berthd and self.berthd.poll() is None:
+            self.berthd.kill()
+            self.berthd.wait()
+        # The monitor first, so that no keeper comes back; then whatever is in the sandboxes.
+        for pid in [self.monitor_pid(), *self.keepers(), *self.processes()]:
+            if pid and pid != os.getpid():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        for path in sorted(self.cgroups(), key=len, reverse=True):
+            for _ in range(100):
+                try:
+                    os.rmdir(path)
+                    break
+                except OSError:
+                    time.sleep(0.01)  # the last process leaves without an event
+        super().close()
+
+    # --- the API ---
+
+    def connect(self, timeout=TIMEOUT):  # pylint: disable=arguments-differ
+        return UnixConnection(self.socket, timeout)
+
+    def raw(self):
+        return tap.Client.unix(self.socket)
+
+    def request(self, method, target, body=None, **headers):
+        connection = self.connect()
+        try:
+            if isinstance(body, (dict, list)):
+                body = json.dumps(body).encode()
+            names = {name.replace("_", "-"): str(value) for name, value in headers.items()}
+            connection.request(method, target, body, names)
+            response = connection.getresponse()
+            return Reply(response.status, response.getheaders(), response.read())
+        finally:
+            connection.close()
+
+    def get(self, target, **headers):
+        return self.request("GET", target, **headers)
+
+    def sandbox(self, name):
+        return self.get(f"/v1/sandbox/{name}").json()
+
+    def list_all(self):
+        return self.get("/v1/sandbox?limit=1000").json()["sandboxes"]
+
+    def events(self, name, what, timeout=TIMEOUT, **options):
+        """`what`: argv, or a command for sh. The answer has begun when this returns."""
+        connection = self.connect(timeout)
+        try:
+            connection.request("POST", f"/v1/sandbox/{name}/exec", json.dumps(body_of(what, options)),
+                               {"Accept": "text/event-stream"})
+            response = connection.getresponse()
+            if response.status != 200:
+                raise Failed(f"exec answered {response.status}: {response.read()!r}")
+        except BaseException:
+            connection.close()
+            raise
+        return Events(connection, response)
+
+    def run_events(self, name, what, **options):
+        with self.events(name, what, **options) as events:
+            return events.result()
+
+    def exec(self, name, what, **options):
+        """As JSON."""
+        reply = self.request("POST", f"/v1/sandbox/{name}/exec", body_of(what, options),
+                             Accept="application/json")
+        if reply.status != 200:
+            raise Failed(f"exec answered {reply}")
+        return result_of(reply)
+
+    def refuse(self, name, what, status=400, **options):
+        reply = self.request("POST", f"/v1/sandbox/{name}/exec", body_of(what, options),
+                             Accept="application/json")
+        equal(reply.status, status, f"status of {reply}")
+        check(len(reply.json()["error"]) > 5, reply)
+        return reply.json()
+
+    def out(self, name, what, **options):
+        """What a command says that must succeed."""
+        result = self.exec(name, what, **options)
+        equal((result.reason, result.code), ("exited", 0), f"{what!r}: {result}")
+        return result.stdout.decode()
+
+    def put_file(self, name, path, content, mode="755"):
+        """By a streamed stdin."""
+        words = ("sh", "-c", 'cat >"$0" && chmod "$1" "$0"', path, mode)
+        query = urllib.parse.urlencode([("argv", word) for word in words])
+        reply = self.request("POST", f"/v1/sandbox/{name}/exec?{query}", content,
+                             Accept="application/json", Content_Type="application/octet-stream")
+        check(reply.status == 200 and reply.json()["exit_code"] == 0, reply)
+
+
+def body_of(what, options):
+    key = "command" if isinstance(what, str) else "argv"
+    return {key: what, **options}
+
+
+def result_of(reply):
+    facts = reply.json()
+    texts = [facts.pop("stdout"), facts.pop("stderr")]
+    if facts["encoding"] == "base64":
+        texts = [base64.b64decode(text, validate=True) for text in texts]
+    else:
+        texts = [text.encode() for text in texts]
+    return Result(facts, *texts)
+
+
+def at_once(count, function, *args):
+    """function(i) in threads; what each returned, in order."""
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        return list(pool.map(lambda i: function(i, *args), range(count)))
+
+
+def memory_of(pid):
+    with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
+        return int(re.search(r"Pss_Anon: +(\d+)", file.read())[1]) * 1024
+
+
+def fds_of(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+class Peak(threading.Thread):
+    """The most memory that a process held while this watched."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.most, self.over = pid, 0, threading.Event()
+
+    def run(self):
+        while not self.over.wait(0.02):
+            self.most = max(self.most, memory_of(self.pid))
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.join()
+
+
+def main(tests, start=True):
+    """Each test has a daemon of its own, and fails if anything is left behind."""
+    build, mode, runtime = sys.argv[1:4]
+    wanted = sys.argv[4:]
+    tests = [t for t in tests if not wanted or t.__name__ in wanted]
+    failed = 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    if mode == "root" and os.getuid() != 0:
+        print("1..0 # SKIP needs root", flush=True)
+        sys.exit(0)
+    print(f"1..{len(tests)}", flush=True)
+    for number, test in enumerate(tests, 1):
+        title = (test.__doc__ or test.__name__).strip().rstrip(".")
+        ground = Ground(build, mode, runtime)
+        try:
+            if start:
+                ground.start()
+            test(ground)
+            if ground.berthd and ground.berthd.poll() is None:
+                ground.stop()
+            print(f"ok {number} - {title}", flush=True)
+        except Exception as error:  # pylint: disable=broad-except
+            failed += 1
+            text = traceback.format_exc() + str(error) + "\n" + ground.log_text()[-3000:]
+            print(f"not ok {number} - {title}")
+            print("\n".join("# " + line for line in text.splitlines()), flush=True)
+        finally:
+            ground.close()
+    sys.exit(1 if failed else 0)
