@@ -315,12 +315,15 @@ static void on_running(struct sandbox_wait *wait, struct sandbox *sb, const stru
 		start(c);
 }
 
+/* Found only now: while the body came in, the sandbox of that ID may have been deleted. */
 static void use_sandbox(struct exec_call *c)
 {
 	struct err err;
 	int r;
 
-	r = handle_env(exchange_arena(c->x), c->sb, &c->request, &err);
+	r = handle_find(c->x, true, &c->sb, &err);
+	if (r == 0)
+		r = handle_env(exchange_arena(c->x), c->sb, &c->request, &err);
 	if (r == 0)
 		r = sandbox_use(c->sb, &c->wait, &err);
 	if (r < 0)
@@ -414,10 +417,6 @@ void handle_exec(struct exchange *x)
 	list_init(&c->wait.link);
 	buf_init(&c->body, EXEC_BODY_MAX);
 	c->wants_events = wants_events(exchange_head(x));
-	if (handle_find(x, true, &c->sb, &err) < 0) {
-		fail(c, &err);
-		return;
-	}
 	exchange_on_gone(x, on_gone, c);
 	if (is_stream(exchange_head(x)))
 		take_stdin(c);
