@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,13 +33,19 @@ struct exec {
 	struct exec_pipe input;
 	struct sandbox_group group;
 	struct keeper_call call; /* ending its group */
-	uv_timer_t timer;        /* the time-out; after the end, looking at the survivors */
+	struct keeper_call oom_call;
+	uint64_t oom_kills; /* of the sandbox, as far as was known when it started */
+	uv_timer_t timer;   /* the time-out; after the end, looking at the survivors */
 	uint64_t started_ns;
 	unsigned check_ms;
 	unsigned handles; /* that must close before it can be freed */
 
 	bool is_paused;
 	bool is_ending; /* its tree is being ended */
+	bool is_proven; /* ... and nothing of it is left */
+	bool is_judged; /* whether memory was what killed it has been asked */
+	bool is_judging;
+	bool is_oom, oom_suspected;
 	bool is_abandoned;
 	bool is_exited;
 	bool is_closed;
@@ -72,6 +79,7 @@ static void close_all(struct exec *e)
 	list_remove(&e->link);
 	e->sb->execs_len--;
 	keeper_cancel(registry_keeper(e->sb->registry), &e->call);
+	keeper_cancel(registry_keeper(e->sb->registry), &e->oom_call);
 	for (int i = 0; i < 2; i++)
 		exec_pipe_close(&e->output[i]);
 	exec_pipe_close(&e->input);
@@ -98,14 +106,14 @@ static void on_survivors(uv_timer_t *timer)
 	struct exec *e = timer->data;
 	bool is_silent = !exec_pipe_is_open(&e->output[0]) && !exec_pipe_is_open(&e->output[1]);
 
-	if (e->group.fd >= 0 ? !group_is_empty(&e->group) : !is_silent) {
+	if (e->group.fd >= 0 ? !e->is_proven && !group_is_empty(&e->group) : !is_silent) {
 		e->check_ms = e->check_ms ? e->check_ms * 2 : CHECK_FIRST_MS;
 		if (e->check_ms > CHECK_LAST_MS)
 			e->check_ms = CHECK_LAST_MS;
 		uv_timer_start(&e->timer, on_survivors, e->check_ms, 0);
 		return;
 	}
-	/* The kernel remembers that a group was killed and kills whoever enters it later. */
+	/* A group that was killed is gone: the kernel would kill whoever enters it later. */
 	if (e->is_ending && e->group.fd >= 0)
 		close(e->group.fd);
 	else
@@ -163,6 +171,9 @@ static void finish_exited(struct exec *e)
 		end.reason = EXEC_SIGNALED;
 		end.signal = WTERMSIG(status);
 		end.exit_code = 128 + end.signal;
+		end.oom_suspected = e->oom_suspected;
+		if (e->is_oom)
+			end.reason = EXEC_OOM;
 	} else {
 		end.reason = EXEC_EXITED;
 		end.exit_code = WEXITSTATUS(status);
@@ -174,12 +185,54 @@ static void finish_exited(struct exec *e)
 	finish(e, &end);
 }
 
-/* The main process was reaped; its output ends where its pipes are empty now. */
+static void check_drained(struct exec *e);
+
+static void on_judged(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct exec *e = container_of(call, struct exec, oom_call);
+
+	e->is_judging = false;
+	e->oom_suspected = answer->result < 0;
+	if (answer->result == 0 && answer->stats.oom_kills > e->oom_kills) {
+		e->is_oom = true;
+		e->sb->oom_kills = answer->stats.oom_kills;
+	}
+	check_drained(e);
+}
+
+/* Somebody sent SIGKILL, and it was not us. */
+static void judge(struct exec *e)
+{
+	struct keeper *keeper = registry_keeper(e->sb->registry);
+	struct keeper_ref ref = {str_of(e->sb->id.text), e->sb->generation};
+
+	e->is_judged = true;
+	if (!(keeper_abilities(keeper) & KEEPER_CAN_LIMIT_MEMORY)) {
+		e->oom_suspected = true;
+		finish_exited(e);
+		return;
+	}
+	e->is_judging = true;
+	e->oom_call.done = on_judged;
+	keeper_ask(keeper, &e->oom_call, KEEPER_STATS, &ref);
+}
+
+/*
+ * The main process was reaped; its output ends where its pipes are empty now. If its tree is being
+ * ended, the answer waits for the proof that it is.
+ */
 static void check_drained(struct exec *e)
 {
-	if (e->state != EXEC_DRAINING || e->is_paused)
+	int status = (int)e->exited.status;
+
+	if (e->state != EXEC_DRAINING || e->is_paused || e->is_judging ||
+	    (e->is_ending && !e->is_proven))
 		return;
-	if (exec_pipe_drain(&e->output[0]) && exec_pipe_drain(&e->output[1]))
+	if (!exec_pipe_drain(&e->output[0]) || !exec_pipe_drain(&e->output[1]))
+		return;
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !e->is_ending && !e->is_judged)
+		judge(e);
+	else
 		finish_exited(e);
 }
 
@@ -251,12 +304,23 @@ static void on_unproven(struct exec *e)
 	sandbox_condemn(e->sb, &err);
 }
 
+static void on_proven(struct exec *e)
+{
+	e->is_proven = true;
+	if (e->state == EXEC_ENDED && !e->is_closed)
+		on_survivors(&e->timer);
+	else
+		check_drained(e);
+}
+
 static void on_group_ended(struct keeper_call *call, struct keeper_answer *answer)
 {
 	struct exec *e = container_of(call, struct exec, call);
 
 	if (answer->result < 0)
 		on_unproven(e);
+	else
+		on_proven(e);
 }
 
 static void end_tree(struct exec *e, enum exec_reason reason)
@@ -404,7 +468,9 @@ void exec_event(struct sandbox *sb, const struct agent_event *event)
 		finish_lost(e, "its status cannot be known: somebody inside killed its supervisor");
 		break;
 	case AGENT_ENDED:
-		if (!event->ended.is_proven)
+		if (event->ended.is_proven)
+			on_proven(e);
+		else
 			on_unproven(e);
 		break;
 	default:
@@ -506,7 +572,9 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 	e->arg = arg;
 	e->group = sandbox_group_take(sb);
 	e->started_ns = uv_hrtime();
+	e->oom_kills = sb->oom_kills;
 	list_init(&e->call.link);
+	list_init(&e->oom_call.link);
 	for (int i = 0; i < 2; i++)
 		exec_pipe_init(&e->output[i], loop, &pipe_ops, e);
 	exec_pipe_init(&e->input, loop, &pipe_ops, e);

@@ -346,6 +346,7 @@ static int begin_start(struct sandbox *sb, struct err *err)
 	int r;
 
 	sb->generation++;
+	sb->oom_kills = 0;
 	r = sandbox_save(sb, on_generation_stored, sb);
 	if (r < 0)
 		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
