@@ -249,6 +249,14 @@ int cgroup_group_is_empty(const struct cgroup_host *cg, const char *id, uint32_t
 	return r < 0 ? r : populated == 0;
 }
 
+int cgroup_group_remove(const struct cgroup_host *cg, const char *id, uint32_t group)
+{
+	char name[32], path[PATH_SIZE];
+
+	group_name(name, group);
+	return unlinkat(cg->v2_fd, path_of(path, cg, id, name), AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
 static uint32_t group_number(const char *name)
 {
 	return strncmp(name, "exec-", 5) == 0 ? (uint32_t)strtoul(name + 5, NULL, 10) : 0;

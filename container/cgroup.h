@@ -62,6 +62,8 @@ int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t gro
 		      int *ret_fd);
 int cgroup_group_kill(const struct cgroup_host *cg, const char *id, uint32_t group);
 int cgroup_group_is_empty(const struct cgroup_host *cg, const char *id, uint32_t group);
+/* It must be empty. Nobody can enter it any more. */
+int cgroup_group_remove(const struct cgroup_host *cg, const char *id, uint32_t group);
 /* One more than the highest number that is there. */
 uint32_t cgroup_groups_made(const struct cgroup_host *cg, const char *id);
 

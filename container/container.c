@@ -279,6 +279,14 @@ int container_group_is_empty(const struct container *c, const struct container_h
 	return cgroup_group_is_empty(&host->cgroup, c->spec.id.text, group);
 }
 
+int container_group_remove(const struct container *c, const struct container_host *host,
+			   uint32_t group)
+{
+	if (!cgroup_has_groups(&host->cgroup) || group >= c->groups_made)
+		return -ENOENT;
+	return cgroup_group_remove(&host->cgroup, c->spec.id.text, group);
+}
+
 int container_stats(const struct container *c, const struct container_host *host,
 		    struct container_stats *ret)
 {

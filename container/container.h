@@ -95,6 +95,10 @@ int container_group_kill(const struct container *c, const struct container_host 
 int container_group_is_empty(const struct container *c, const struct container_host *host,
 			     uint32_t group);
 
+/* An empty one that was killed is of no use any more: whoever enters it is killed too. */
+int container_group_remove(const struct container *c, const struct container_host *host,
+			   uint32_t group);
+
 struct container_stats {
 	uint64_t cpu_us, memory_bytes, memory_peak_bytes, pids, oom_kills;
 };

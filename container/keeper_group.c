@@ -39,9 +39,11 @@ static void look(struct timer *timer)
 			end->step_ms++;
 		return;
 	}
-	if (r > 0)
+	if (r > 0) {
+		/* If it stays, it goes with the sandbox. */
+		container_group_remove(&end->sandbox->c, k->host, end->group);
 		keeper_answer_done(k, end->asker);
-	else if (r == 0)
+	} else if (r == 0)
 		keeper_refuse(k, end->asker, ERR_TIMEOUT,
 			      "processes of the exec group were still there after %d seconds",
 			      LIMIT_MS / 1000);
