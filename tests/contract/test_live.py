@@ -115,6 +115,20 @@ class Daemon:
                 self.process.wait()
 
 
+def await_keeper(tap, directory):
+    """With daemon and sandboxes gone there is nothing left to keep."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            pidfd = os.pidfd_open(int(pid))
+        except OSError:
+            continue
+        if words[0].endswith(b"berth-keeper") and f"{directory}/run".encode() in words:
+            tap.check(select.select([pidfd], [], [], DEADLINE_S)[0], f"pid {pid} goes on")
+        os.close(pidfd)
+
+
 def check_answer(tap, document, answer, response, where):
     """Headers, content type and body are those that the contract promises for this status."""
     response = document.resolve(response)
@@ -196,6 +210,36 @@ def settings_come_back(tap, document, daemon):
     tap.equal(ask("GET", "/v1/sandbox/one/running?wake=0", 200), {"running": False}, "running")
     ask("DELETE", "/v1/sandbox/one", 204)
     ask("GET", "/v1/sandbox/one", 404)
+
+
+def containers_are_real(tap, document, daemon):
+    """One sandbox's life: made, a command in it, slept, woken by the next command, removed."""
+    def ask(method, tail, status, value=None, accept="application/json"):
+        answer = daemon.ask(method, "/v1/sandbox/real" + tail,
+                            {"Content-Type": "application/json", "Accept": accept},
+                            body=None if value is None else json.dumps(value))
+        where = f"{method} {tail} {value}"
+        tap.equal(answer.status, status, f"{where}: {answer.body[:300]}")
+        operation = document.root["paths"]["/v1/sandbox/{id}" + tail][method.lower()]
+        check_answer(tap, document, answer, operation["responses"][str(answer.status)], where)
+        return answer
+
+    ask("PUT", "", 200, {})
+    ended = ask("POST", "/exec", 200, {"command": "echo out; echo err >&2; echo kept >f; exit 3"})
+    ended = ended.json()
+    tap.equal((ended["stdout"], ended["stderr"], ended["exit_code"], ended["reason"]),
+              ("out\n", "err\n", 3, "exited"), "the command's end")
+    tap.equal(ask("GET", "/running", 200).json(), {"running": True}, "running")
+    tap.equal(ask("POST", "/sleep", 200, {"mode": "stop"}).json()["kept"], ["disk"], "kept")
+    tap.equal(ask("GET", "", 200).json()["state"], "cold", "its state after sleep")
+    events = ask("POST", "/exec", 200, {"argv": ["cat", "f"]}, "text/event-stream").body.decode()
+    tap.check("event: stdout\ndata: a2VwdAo=\n" in events, f"the disk was not kept: {events}")
+    ended = json.loads(events.rpartition("event: exit\ndata: ")[2])
+    tap.equal((ended["exit_code"], ended["reason"]), (0, "exited"), events)
+    shown = ask("POST", "/start", 200).json()
+    tap.equal((shown["state"], shown["generation"]), ("running", 2), "woken once")
+    ask("DELETE", "", 204)
+    ask("GET", "", 404)
 
 
 def heads(tap, document, daemon):
@@ -341,6 +385,7 @@ def main():
             daemon.await_ready()
             tap.case("every route answers as documented", documented_routes, document, daemon)
             tap.case("settings come back as they were given", settings_come_back, document, daemon)
+            tap.case("a sandbox runs, sleeps, wakes and goes", containers_are_real, document, daemon)
             tap.case("HEAD answers as GET, without the body", heads, document, daemon)
             tap.case("other methods get 405 and Allow", other_methods, document, daemon)
             tap.case("other paths get 404", other_paths, document, daemon)
@@ -353,6 +398,7 @@ def main():
             daemon.remove_sandboxes()
             status = daemon.stop()
         tap.case("it ends well", lambda t: t.equal(status, 0, daemon.log()))
+        tap.case("its keeper ends by itself", await_keeper, directory)
     tap.done()
 
 

@@ -13,8 +13,8 @@ import socket
 import stat
 import subprocess
 
-from place import BERTHD, TOKEN, USER, Place, fails, run_cases
-from tap import TIMEOUT, expect, head, is_error, require
+from place import BERTHD, IS_ROOT, TOKEN, USER, Place, fails, run_cases
+from tap import TIMEOUT, Client, expect, head, is_error, require, until
 
 
 def refuses(place, flags, *words):
@@ -249,6 +249,61 @@ def foreign_group():
         require(not os.path.lexists(f"{mine}/s"), "a socket was left behind")
 
 
+def fails_late():
+    """With the keeper started already: that one ends too, which leaving the place checks."""
+    with Place() as p:
+        os.makedirs(f"{p.state}/berthd")
+        os.chmod(p.state, 0o711)
+        with open(f"{p.state}/berthd/state.db", "w") as f:
+            f.write("no database " * 1000)
+        os.chmod(f"{p.state}/berthd", 0o700)
+        p.give(f"{p.state}/berthd/state.db")
+        fails(p, p.argv(), "state.db")
+        require(not os.path.lexists(p.socket), "a socket was left behind")
+
+
+def other_user():
+    """Root's daemon has given up everything; nobody else can choose a user."""
+    with Place() as p:
+        if not IS_ROOT:
+            fails(p, p.argv("--user", USER.pw_name), "--user")
+            return
+        fails(p, p.argv("--user", "no-such-user"), "no-such-user", "scripts/setup")
+        fails(p, p.argv("--user", "root"), "root")
+        d = p.start()
+        with open(f"/proc/{d.pid}/status") as f:
+            status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+        expect(set(status["Uid"].split()), {str(USER.pw_uid)}, "user ids")
+        expect(set(status["Gid"].split()), {str(USER.pw_gid)}, "group ids")
+        for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            expect(int(status[name], 16), 0, name)
+        expect(status["NoNewPrivs"], "1", "NoNewPrivs")
+        d.stop()
+
+
+def reach_is_told():
+    """What only root can read or remove is named at the start, and by a reload."""
+    with Place() as p:
+        tokens = p.tokens(TOKEN)
+        d, _ = p.listen("--token-file", tokens)
+        require(" warn " not in d.stderr(), d.stderr())
+        d.stop()
+        if not IS_ROOT:
+            return
+        os.chown(tokens, 0, 0)
+        p.socket = p / "s"
+        d, port = p.listen("--token-file", tokens)
+        told = [line for line in d.stderr().splitlines() if " warn " in line]
+        expect(len(told), 2, "warnings")
+        require("SIGHUP" in told[0] and tokens in told[0], told[0])
+        require("left behind" in told[1] and p.socket in told[1], told[1])
+        d.signal(signal.SIGHUP)
+        until(lambda: "reload failed" in d.stderr(), "a line about the failed reload")
+        with Client.tcp(port) as c:
+            expect(c.get("/v1/info", f"Authorization: Bearer {TOKEN}").status, 200, "the token")
+        d.stop()
+
+
 def version_and_help():
     for flag in ("--version", "--help", "-h"):
         done = subprocess.run([BERTHD, flag], capture_output=True, timeout=TIMEOUT)
@@ -272,6 +327,9 @@ CASES = [
     ("bad configuration", bad_config),
     ("bad token files", token_files),
     ("a port in use", port_in_use),
+    ("a start that fails late", fails_late),
+    ("whom it becomes", other_user),
+    ("what it will not reach is said", reach_is_told),
     ("the socket's group", socket_group),
     ("a group that the user is not in", foreign_group),
 ]
