@@ -91,6 +91,13 @@ def http(status, body, kind="application/json"):
             "Connection: close\r\n\r\n").encode() + body
 
 
+def remove_tree(path):
+    """Without root, files of a sandbox's ids can be removed only inside a user namespace."""
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        subprocess.run(["unshare", "--map-root-user", "--map-auto", "rm", "-rf", path], check=True)
+
+
 class Place:
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="berth-cli-")
@@ -164,7 +171,7 @@ class Place:
             if not words[0].endswith(b"berth-keeper"):
                 os.kill(pid, signal.SIGKILL)
         self.await_keeper()
-        shutil.rmtree(self.dir, ignore_errors=True)
+        remove_tree(self.dir)
 
     def left_over(self):
         """Daemons that a test did not end. They need not have a socket any more, but their

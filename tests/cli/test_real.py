@@ -108,9 +108,11 @@ def disk(place):
 
 
 def lists(place):
-    for name in ("b", "a"):
-        equal(place.run("create", name, "--memory", "64M").stdout, name + "\n")
-    equal(place.run("start", "a").returncode, 0, "start")
+    # A limit that the host cannot keep is refused at the start: only the one that stays cold has it.
+    for name, more in (("b", ["--memory", "64M"]), ("a", [])):
+        equal(place.run("create", name, *more).stdout, name + "\n")
+    r = place.run("start", "a")
+    equal((r.returncode, r.stderr), (0, ""), "start")
     rows = [line.split() for line in place.run("ls").stdout.splitlines()]
     equal([row[:2] for row in rows], [["ID", "STATE"], ["a", "running"], ["b", "cold"]])
     check("64 MiB" in place.run("inspect", "b").stdout)

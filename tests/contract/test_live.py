@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -127,6 +128,13 @@ def await_keeper(tap, directory):
         if words[0].endswith(b"berth-keeper") and f"{directory}/run".encode() in words:
             tap.check(select.select([pidfd], [], [], DEADLINE_S)[0], f"pid {pid} goes on")
         os.close(pidfd)
+
+
+def remove_tree(path):
+    """Without root, files of a sandbox's ids can be removed only inside a user namespace."""
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        subprocess.run(["unshare", "--map-root-user", "--map-auto", "rm", "-rf", path], check=True)
 
 
 def check_answer(tap, document, answer, response, where):
@@ -378,7 +386,8 @@ def main():
     program, source_root = sys.argv[1:]
     document = Document(os.path.join(source_root, "proto/openapi.json"))
     tap = Tap()
-    with tempfile.TemporaryDirectory(prefix="berth-contract.") as directory:
+    directory = tempfile.mkdtemp(prefix="berth-contract.")
+    try:
         os.chmod(directory, 0o755)  # as root, berthd becomes another user
         daemon = Daemon(program, directory)
         try:
@@ -399,6 +408,8 @@ def main():
             status = daemon.stop()
         tap.case("it ends well", lambda t: t.equal(status, 0, daemon.log()))
         tap.case("its keeper ends by itself", await_keeper, directory)
+    finally:
+        remove_tree(directory)
     tap.done()
 
 

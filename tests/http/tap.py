@@ -159,6 +159,13 @@ class Program:
         self.err.close()
 
 
+def remove_tree(path):
+    """Without root, files of a sandbox's ids can be removed only inside a user namespace."""
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        subprocess.run(["unshare", "--map-root-user", "--map-auto", "rm", "-rf", path], check=True)
+
+
 class Directory:
     """A temporary directory, short enough for socket paths."""
 
@@ -168,7 +175,7 @@ class Directory:
         return self
 
     def __exit__(self, *_):
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
 
     def __truediv__(self, name):
         return os.path.join(self.path, name)
