@@ -454,7 +454,7 @@ class Peak(threading.Thread):
         self.join()
 
 
-def main(tests, start=True):
+def main(tests, start=lambda test: True):
     """Each test has a daemon of its own, and fails if anything is left behind."""
     build, mode, runtime = sys.argv[1:4]
     wanted = sys.argv[4:]
@@ -469,7 +469,7 @@ def main(tests, start=True):
         title = (test.__doc__ or test.__name__).strip().rstrip(".")
         ground = Ground(build, mode, runtime)
         try:
-            if start:
+            if start(test):
                 ground.start()
             test(ground)
             if ground.berthd and ground.berthd.poll() is None:

@@ -1,0 +1,126 @@
+"""berthd, the keeper, or both are killed: sandboxes live on and are found again."""
+
+import os
+
+from ground import check, equal, main, until
+
+
+def settle(g):
+    """One sandbox that has seen something, one that is cold, and what is there then."""
+    g.out("cold", "echo kept >f")
+    g.request("POST", "/v1/sandbox/cold/sleep")
+    pid = g.out("a", "echo kept >f; setsid sleep 1000 >/dev/null 2>&1 & echo $!").strip()
+    g.out("a", ["true"])
+    return pid, start_of(g)
+
+
+def start_of(g):
+    """When init was started, as the kernel tells it: another init has another time."""
+    return g.out("a", "cat /proc/1/stat").split()[21]
+
+
+def check_adopted(g, pid, start):
+    until(lambda: g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
+    equal(g.sandbox("a")["generation"], 1, "generation")
+    equal(start_of(g), start, "init's start")
+    g.out("a", f"kill -0 {pid} && grep -q kept f")
+    equal((g.sandbox("cold")["state"], g.sandbox("cold")["generation"]), ("cold", 1), "the cold one")
+    result = g.exec("a", ["sh", "-c", "sleep 100 & sleep 100"], timeout_ms=200)
+    equal((result.reason, result.code), ("timeout", 124), result)
+    equal(g.exec("a", "exit 7").code, 7, "exit code")
+    equal(g.out("cold", "cat f"), "kept\n", "the cold one's disk")
+    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "stop")
+    equal(g.out("a", "cat f"), "kept\n", "the disk")
+    equal(g.sandbox("a")["generation"], 2, "generation")
+
+
+def test_berthd_killed(g):
+    """kill -9 of berthd: a new one finds the sandbox, same generation, its processes alive."""
+    facts = settle(g)
+    for _ in range(3):
+        g.kill_berthd()
+        g.start()
+    check_adopted(g, *facts)
+
+
+def test_berthd_stopped(g):
+    """SIGTERM of berthd leaves sandboxes running, too."""
+    facts = settle(g)
+    g.berthd.terminate()
+    equal(g.berthd.wait(30), 0, "exit code")
+    g.start()
+    check_adopted(g, *facts)
+
+
+def test_keeper_killed(g):
+    """kill -9 of the keeper: it comes back with its namespaces, berthd notices nothing worse."""
+    facts = settle(g)
+    with g.events("a", "echo on; read x; exit 5", timeout_ms=20000, stdin="") as events:
+        iterator = iter(events)
+        next(iterator)
+    for _ in range(3):
+        before = g.keeper()
+        g.kill_keeper()
+        until(lambda: g.keeper() not in (None, before), "another keeper")  # pylint: disable=cell-var-from-loop
+        g.out("a", ["true"])
+    until(lambda: g.exec("cold", ["true"]).code == 0, "a start by the new keeper")
+    g.request("POST", "/v1/sandbox/cold/sleep")
+    until(lambda: g.sandbox("cold")["state"] == "cold", "cold")
+    equal(g.sandbox("a")["generation"], 1, "generation")
+    equal(start_of(g), facts[1], "init's start")
+    g.out("a", f"kill -0 {facts[0]}")
+    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "stop")
+    equal(g.out("a", "cat f"), "kept\n", "the disk")
+
+
+def test_all_killed(g):
+    """kill -9 of berthd, keeper and monitor: the next start adopts what lives."""
+    facts = settle(g)
+    g.kill_berthd()
+    g.kill_keeper_and_monitor()
+    check(any(g.is_sandboxed(p) for p in g.processes()), "the sandbox died with its keeper")
+    g.start()
+    check_adopted(g, *facts)
+
+
+def test_exec_while_away(g):
+    """A command whose berthd was killed is ended when a new one comes; its sandbox stays."""
+    g.out("a", ["true"])
+    with g.events("a", "echo on; exec sleep 1000") as events:
+        next(iter(events))
+        g.kill_berthd()
+    g.start()
+    until(lambda: g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
+    until(lambda: "sleep" not in g.out("a", "cat /proc/[0-9]*/comm"), "the command to be ended")
+    equal(g.sandbox("a")["generation"], 1, "generation")
+
+
+def test_init_killed_while_away(g):
+    """An init that dies while nobody looks: its sandbox is cold, and starts again."""
+    settle(g)
+    init = g.inits()[0]
+    g.kill_berthd()
+    os.kill(init, 9)
+    until(lambda: not any(g.is_sandboxed(p) for p in g.processes()), "the sandbox to end")
+    g.start()
+    check(g.sandbox("a")["state"] in ("cold", "failed"), g.sandbox("a"))
+    equal(g.out("a", "cat f"), "kept\n", "the disk")
+    equal(g.sandbox("a")["generation"], 2, "generation")
+
+
+def test_deleted_after(g):
+    """After adoption delete leaves nothing, as before."""
+    g.out("zero", ["true"])
+    g.request("DELETE", "/v1/sandbox/zero")
+    before = g.state_of_things()
+    settle(g)
+    g.kill_berthd()
+    g.kill_keeper_and_monitor()
+    g.start()
+    for name in ("a", "cold"):
+        equal(g.request("DELETE", f"/v1/sandbox/{name}").status, 204, "delete")
+    g.check_same(before)
+
+
+main([test_berthd_killed, test_berthd_stopped, test_keeper_killed, test_all_killed, test_exec_while_away,
+      test_init_killed_while_away, test_deleted_after])

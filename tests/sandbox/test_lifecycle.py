@@ -1,0 +1,234 @@
+"""From the first request to delete: states, generations, single flight, limits, failures."""
+
+import os
+import stat
+
+import ground
+from ground import at_once, check, equal, main, until
+
+
+def ids_of(reply):
+    return [s["id"] for s in reply.json()["sandboxes"]]
+
+
+def test_implicit(g):
+    """The first request that needs a container makes the sandbox; reading makes nothing."""
+    for target in ("/v1/sandbox/a", "/v1/sandbox/a/running?wake=0"):
+        equal(g.get(target).status, 404, target)
+    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 404, "sleep of nothing")
+    equal(g.request("DELETE", "/v1/sandbox/a").status, 204, "delete of nothing")
+    equal(g.list_all(), [], "list")
+    equal(g.out("A", "hostname"), "a\n", "upper case is folded")
+    equal(ids_of(g.get("/v1/sandbox")), ["a"], "list")
+    shown = g.sandbox("a")
+    equal((shown["state"], shown["generation"], shown["image"], shown["last_failure"]),
+          ("running", 1, "host", None), shown)
+    reply = g.get("/v1/sandbox/b/running")
+    equal((reply.status, reply.json(), reply.generation), (200, {"running": True}, 1), "running")
+    equal(g.request("POST", "/v1/sandbox/c/start").json()["state"], "running", "start")
+    for bad in ("-a", "a-", "a_b", "a" * 64, "%2e%2e", "a.b", "a%2fb", "%00"):
+        equal(g.request("POST", f"/v1/sandbox/{bad}/exec", {"argv": ["true"]}).status, 400, bad)
+
+
+def test_create(g):
+    """create, put and get: what was asked for is shown; conflicts and nonsense are refused."""
+    made = g.request("POST", "/v1/sandbox", {"id": "a", "labels": {"team": "x"}, "limits": {"files": 99},
+                                             "env": {"SECRET": "hidden"}})
+    equal((made.status, made.json()), (201, {"id": "a"}), "created")
+    shown = g.get("/v1/sandbox/a")
+    check("hidden" not in shown.body.decode(), "env is shown")
+    equal((shown.json()["state"], shown.json()["labels"], shown.json()["limits"]["files"], shown.generation),
+          ("cold", {"team": "x"}, 99, 0), shown)
+    equal(g.request("POST", "/v1/sandbox", {"id": "a"}).status, 409, "twice")
+    name = g.request("POST", "/v1/sandbox", {"start": True}).json()["id"]
+    equal((len(name), g.sandbox(name)["state"]), (26, "running"), "a made name")
+    put = g.request("PUT", "/v1/sandbox/a", {"limits": {"files": 100}})
+    equal((put.status, put.json()["limits"]["files"], put.json()["labels"]), (200, 100, {"team": "x"}), put)
+    equal(g.out("a", "echo $SECRET"), "hidden\n", "env")
+    for body in ({"limits": {"pids": -1}}, {"limits": {"memory": "x"}}, {"image": "../x"}, {"env": {"A=": "b"}},
+                 {"unknown": 1}, {"labels": []}):
+        equal(g.request("PUT", "/v1/sandbox/bad", body).status, 400, body)
+    equal(g.get("/v1/sandbox/bad").status, 404, "nothing was made")
+    reply = g.request("POST", "/v1/sandbox/a/sleep", {"mode": "freeze"})
+    equal((reply.status, reply.json()["code"]), (501, "unsupported"), reply)
+
+
+def test_list(g):
+    """The list comes in pages, in order, each sandbox once; by state too."""
+    names = [f"s{i:03}" for i in range(25)]
+    at_once(5, lambda w: [g.request("PUT", f"/v1/sandbox/{n}", {}) for n in names[w::5]])
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = g.get(f"/v1/sandbox?limit=10&cursor={cursor}").json()
+        check(len(page["sandboxes"]) <= 10, "a page")
+        seen += [s["id"] for s in page["sandboxes"]]
+        cursor = page.get("cursor")
+    equal(seen, names, "pages")
+    g.out("s007", ["true"])
+    equal(ids_of(g.get("/v1/sandbox?state=running")), ["s007"], "by state")
+    for bad in ("limit=0", "limit=1001", "limit=x"):
+        equal(g.get("/v1/sandbox?" + bad).status, 400, bad)
+
+
+def test_generation(g):
+    """Each start is a new generation, in every answer; If-Generation guards against another."""
+    reply = g.request("POST", "/v1/sandbox/a/exec", {"argv": ["true"]}, Accept="application/json")
+    equal(reply.generation, 1, "first")
+    g.out("a", "echo kept >/workspace/f; echo kept >/etc/mine; (sleep 100 &)")
+    receipt = g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).json()
+    equal(receipt, {"mode": "stop", "generation": 1, "kept": ["disk"]}, "receipt")
+    equal(g.sandbox("a")["state"], "cold", "state")
+    equal([p for p in g.processes() if g.is_sandboxed(p)], [], "processes")
+    equal(g.get("/v1/sandbox/a/running?wake=0").json(), {"running": False}, "running")
+    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "twice")
+    equal(g.out("a", "cat /workspace/f /etc/mine"), "kept\nkept\n", "the disk")
+    equal(g.get("/v1/sandbox/a").generation, 2, "second")
+    equal(g.request("POST", "/v1/sandbox/a/exec", {"argv": ["true"]}, If_Generation=2).status, 200, "same")
+    for target, body in (("exec", {"argv": ["true"]}), ("sleep", None), ("start", None)):
+        reply = g.request("POST", f"/v1/sandbox/a/{target}", body, If_Generation=1)
+        equal((reply.status, reply.json()["code"]), (409, "sandbox_restarted"), reply)
+    equal(g.request("DELETE", "/v1/sandbox/a", If_Generation=1).status, 409, "delete")
+
+
+def test_single_flight(g):
+    """Fifty first requests at once start one container."""
+    replies = at_once(50, lambda _: g.request("POST", "/v1/sandbox/a/exec", {"command": "cat /proc/1/stat"},
+                                              Accept="application/json"))
+    equal({r.status for r in replies}, {200}, "status")
+    equal({r.generation for r in replies}, {1}, "generation")
+    equal(len({r.json()["stdout"].split()[21] for r in replies}), 1, "start times of init")
+    equal(len(g.inits()), 1, "inits")
+
+
+def test_delete(g):
+    """delete leaves nothing: disk, cgroups, mounts, run directory, processes; also while starting."""
+    g.out("zero", ["true"])
+    g.request("DELETE", "/v1/sandbox/zero")
+    before = g.state_of_things()
+    g.out("a", "mkdir -p d/e/f; touch d/e/f/g; chmod 0 d; mkfifo p; ln -s / l; (setsid sleep 100 &)")
+    equal(g.request("DELETE", "/v1/sandbox/a").status, 204, "delete")
+    g.check_same(before)
+    equal(g.get("/v1/sandbox/a").status, 404, "get")
+    # All at once: whoever comes first, in the end there is nothing, and each answer is a clear one.
+    def mixed(i):
+        name = f"m{i % 3}"
+        if i % 2:
+            return g.request("DELETE", f"/v1/sandbox/{name}").status
+        return g.request("POST", f"/v1/sandbox/{name}/exec", {"argv": ["true"]}, Accept="application/json").status
+    statuses = at_once(24, mixed)
+    check(set(statuses) <= {200, 204, 404, 409}, statuses)
+    for i in range(3):
+        equal(g.request("DELETE", f"/v1/sandbox/m{i}").status, 204, "delete")
+    g.check_same(before)
+    # An exec that runs meanwhile is told the truth, whatever form it has.
+    with g.events("b", "echo on; sleep 100") as events:
+        iterator = iter(events)
+        equal(next(iterator), ("stdout", b"on\n"), "output")
+        equal(g.request("DELETE", "/v1/sandbox/b").status, 204, "delete")
+        name, end = next(iterator)
+        check(name == "exit" and end["reason"] in ("killed", "lost") and end["exit_code"] != 0, end)
+    g.check_same(before)
+
+
+def test_limits(g):
+    """Limits hold: memory says oom and kills one process, not the sandbox; processes are counted."""
+    hog = ["python3", "-c", "x = []\nfor _ in range(400): x.append(bytearray(1 << 20))"]
+    asked = g.request("PUT", "/v1/sandbox/a", {"limits": {"memory": "64M", "pids": 32, "files": 64,
+                                                          "file_size": "1M"}, "start": True})
+    if not g.is_root:
+        equal((asked.status, asked.json()["code"]), (501, "unsupported"), "rootless without cgroups")
+        equal(g.request("PUT", "/v1/sandbox/a", {"limits": {"memory": 0, "pids": 0}}).status, 200, "put")
+        result = g.exec("a", ["sh", "-c", "kill -9 $$"])
+        equal((result.reason, result.code, result.facts.get("oom_suspected")), ("signaled", 137, True), result)
+        return
+    equal(asked.status, 200, asked)
+    result = g.exec("a", hog)
+    equal((result.reason, result.code), ("oom", 137), result)
+    result = g.exec("a", ["sh", "-c", "kill -9 $$"])
+    equal((result.reason, result.code), ("signaled", 137), "a kill that is not for memory")
+    equal(g.out("a", "ulimit -n"), "64\n", "files")
+    result = g.exec("a", "head -c 2000000 /dev/zero >big")
+    check(result.code != 0 and g.out("a", "stat -c %s big") == "1048576\n", result)
+    result = g.exec("a", 'for i in $(seq 100); do sleep 5 & done; wait', timeout_ms=2000)
+    check(b"fork" in result.stderr or result.code != 0, result)
+    equal((g.sandbox("a")["state"], g.sandbox("a")["generation"]), ("running", 1), "the sandbox")
+    equal(g.request("PUT", "/v1/sandbox/b", {"limits": {"memory": "4M"}, "start": True}).status, 400,
+          "less than a sandbox needs")
+
+
+def test_failed_start(g):
+    """A start that fails is told in the runtime's words; the next request tries again."""
+    wrapper = g.path("runtime")
+    with open(wrapper, "w", encoding="utf-8") as file:
+        # fd 4 is what --log names.
+        file.write(f"#!/bin/sh\nif [ -e {g.dir}/broken ]; then echo 'the flux is inverted' >&4; exit 3; fi\n"
+                   f"exec {g.runtime} \"$@\"\n")
+    os.chmod(wrapper, 0o755)
+    g.start(runtime=wrapper)
+    g.out("a", "echo kept >f")
+    g.request("POST", "/v1/sandbox/a/sleep")
+    before = g.state_of_things()
+    with open(g.path("broken"), "w", encoding="utf-8"):
+        pass
+    for expected in (2, 3):
+        reply = g.request("POST", "/v1/sandbox/a/exec", {"argv": ["true"]}, Accept="application/json")
+        equal((reply.status, reply.json()["code"]), (502, "start_failed"), reply)
+        check("the flux is inverted" in reply.json()["error"], reply)
+        shown = g.sandbox("a")
+        equal((shown["state"], shown["generation"]), ("failed", expected), shown)
+        check("the flux is inverted" in shown["last_failure"]["message"], shown)
+        equal(shown["last_failure"]["code"], "start_failed", shown)
+    g.check_same(before)
+    os.unlink(g.path("broken"))
+    equal(g.out("a", "cat f"), "kept\n", "the disk after failures")
+    equal((g.sandbox("a")["state"], g.sandbox("a")["last_failure"]), ("running", None), "state")
+
+
+def test_false_runtime(g):
+    """A runtime that only fails is a failed start, nothing else."""
+    g.start(runtime="/bin/false")
+    reply = g.request("POST", "/v1/sandbox/a/start")
+    equal((reply.status, reply.json()["code"]), (502, "start_failed"), reply)
+    equal(g.sandbox("a")["state"], "failed", "state")
+    equal(g.request("DELETE", "/v1/sandbox/a").status, 204, "delete")
+
+
+def test_init_killed(g):
+    """If init dies the sandbox is cold and says why; the next request starts it anew."""
+    g.out("a", "echo kept >f")
+    with g.events("a", "echo on; sleep 100") as events:
+        iterator = iter(events)
+        next(iterator)
+        os.kill(g.inits()[0], 9)
+        name, end = next(iterator)
+        equal((name, end["reason"], end["exit_code"]), ("exit", "lost", None), end)
+        check(len(end["message"]) > 10, end)
+    until(lambda: g.sandbox("a")["state"] == "failed", "state")
+    check(g.sandbox("a")["last_failure"]["message"], "last failure")
+    equal(g.out("a", "cat f"), "kept\n", "the disk")
+    equal(g.sandbox("a")["generation"], 2, "generation")
+
+
+def test_ownership(g):
+    """Directories and sockets have the owners and modes that the design names."""
+    g.out("a", ["true"])
+    api = os.stat(g.socket)
+    check(stat.S_ISSOCK(api.st_mode), "the API's socket")
+    equal(stat.S_IMODE(api.st_mode) & 0o007, 0, "others at the API's socket")
+    daemon = os.stat(f"/proc/{g.berthd.pid}").st_uid
+    equal(os.stat(os.path.join(g.state, "berthd")).st_uid, daemon, "berthd's folder")
+    for path in (g.state, os.path.join(g.state, "sandboxes"), os.path.join(g.state, "sandboxes", "a"), g.run):
+        info = os.stat(path)
+        check(not g.is_root or info.st_uid == 0, path, "belongs to", info.st_uid)
+        equal(stat.S_IMODE(info.st_mode) & 0o022, 0, f"others may write {path}")
+    for name in ("keeper.sock", "a/agent.sock"):
+        info = os.stat(os.path.join(g.run, name))
+        equal((info.st_uid, stat.S_IMODE(info.st_mode)), (daemon, 0o600), name)
+    if g.is_root:
+        check(daemon != 0, "berthd is root")
+
+
+RUNNING = [test_implicit, test_create, test_list, test_generation, test_single_flight, test_delete,
+           test_limits, test_init_killed, test_ownership]
+main([*RUNNING, test_failed_start, test_false_runtime],
+     start=lambda test: test in RUNNING)
