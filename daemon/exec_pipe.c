@@ -17,20 +17,26 @@ void exec_pipe_init(struct exec_pipe *pipe, uv_loop_t *loop, const struct exec_p
 	buf_init(&pipe->unwritten, 2 * EXEC_STDIN_HIGH + EXEC_PIPE_READ);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_shut(uv_handle_t *handle)
 {
 	struct exec_pipe *pipe = container_of((uv_poll_t *)handle, struct exec_pipe, poll);
 
-	pipe->ops->closed(pipe);
+	pipe->is_polling = false;
+	if (pipe->is_closed)
+		pipe->ops->closed(pipe);
 }
 
-/* The descriptor goes at once, so that the process inside sees it; the handle on the loop. */
+/*
+ * The descriptor goes at once, so that the process inside sees it, and the handle with it: one that
+ * is closed later takes the number's next owner off the loop.
+ */
 static void shut(struct exec_pipe *pipe)
 {
 	if (pipe->fd < 0)
 		return;
-	uv_poll_stop(&pipe->poll);
+	uv_close((uv_handle_t *)&pipe->poll, on_shut);
 	close(take_fd(&pipe->fd));
+	pipe->is_shut = true;
 }
 
 void exec_pipe_close(struct exec_pipe *pipe)
@@ -40,9 +46,7 @@ void exec_pipe_close(struct exec_pipe *pipe)
 	pipe->is_closed = true;
 	shut(pipe);
 	buf_close(&pipe->unwritten);
-	if (pipe->is_polling)
-		uv_close((uv_handle_t *)&pipe->poll, on_closed);
-	else
+	if (!pipe->is_polling)
 		pipe->ops->closed(pipe);
 }
 
@@ -192,9 +196,7 @@ void exec_pipe_open_write(struct exec_pipe *pipe, int fd)
 /* Bytes that come before the process runs wait here too. */
 bool exec_pipe_write(struct exec_pipe *pipe, struct str bytes)
 {
-	bool is_gone = pipe->is_closed || (pipe->is_polling && pipe->fd < 0);
-
-	if (is_gone)
+	if (pipe->is_closed || pipe->is_shut)
 		return false;
 	if (buf_append_str(&pipe->unwritten, bytes) < 0) {
 		give_up(pipe); /* a writer that does not wait when told to is ours to mend */

@@ -34,7 +34,8 @@ struct exec_pipe {
 	bool is_wanted;
 	bool is_paused;
 	bool is_discarding;
-	bool is_polling; /* the poll handle was made */
+	bool is_polling; /* the poll handle was made and is not closed yet */
+	bool is_shut;    /* the descriptor was there and is gone */
 	bool end_wanted; /* writing: close when everything is written */
 	bool is_closed;
 };
