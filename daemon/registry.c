@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/exec.h"
 #include "daemon/store_sandbox.h"
 
 #define BUCKETS 1024
@@ -266,6 +267,11 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 
 void registry_free(struct registry *registry)
 {
+	/* Also those that have ended: they watch what their commands left running. */
+	for (size_t i = 0; i < BUCKETS; i++) {
+		list_for_each (node, &registry->buckets[i])
+			exec_lose_all(list_entry(node, struct sandbox, link), "berthd is stopping");
+	}
 	if (registry->keeper)
 		keeper_close(registry->keeper);
 	for (size_t i = 0; i < BUCKETS; i++) {
