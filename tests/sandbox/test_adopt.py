@@ -63,7 +63,7 @@ def test_keeper_killed(g):
         g.kill_keeper()
         until(lambda: g.keeper() not in (None, before), "another keeper")  # pylint: disable=cell-var-from-loop
         g.out("a", ["true"])
-    until(lambda: g.exec("cold", ["true"]).code == 0, "a start by the new keeper")
+    until(lambda: g.request("POST", "/v1/sandbox/cold/start").status == 200, "a start by the new keeper")
     g.request("POST", "/v1/sandbox/cold/sleep")
     until(lambda: g.sandbox("cold")["state"] == "cold", "cold")
     equal(g.sandbox("a")["generation"], 1, "generation")
