@@ -37,9 +37,24 @@ int privileges_find(struct privileges *ret, const char *user, struct err *err)
 	return 0;
 }
 
+/* Not even a program with file capabilities could give one back. */
+static int drop_bounding_set(void)
+{
+	for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
 int privileges_drop(const struct privileges *p, struct err *err)
 {
 	if (p->is_root) {
+		int r = drop_bounding_set();
+
+		if (r < 0)
+			return err_set(err, r, ERR_INTERNAL, "cannot give up capabilities: %s",
+				       strerror(-r));
 		if (initgroups(p->user, p->gid) < 0 || setresgid(p->gid, p->gid, p->gid) < 0 ||
 		    setresuid(p->uid, p->uid, p->uid) < 0)
 			return err_set(err, -errno, ERR_INTERNAL, "cannot become user \"%s\": %s",
