@@ -35,7 +35,7 @@ class Chaos(threading.Thread):
         g = self.g
         if whom == "berthd":
             g.kill_berthd()
-            g.start()
+            until(self.started, "berthd to start again")
         elif whom == "keeper":
             pid = g.keeper()
             self.kill(pid)
@@ -47,6 +47,15 @@ class Chaos(threading.Thread):
             self.kill(next((p for p in pids() if (stat_of(p) or ("", 0))[1] == keeper
                             and comm_of(p) in ("crun", "runc", "runc:[1:CHILD]", "runc:[2:INIT]")), None))
         self.kills[whom] = self.kills.get(whom, 0) + 1
+
+    def started(self):
+        """It says so if the keeper is just being started anew; then again."""
+        process, line = self.g.spawn_berthd()
+        if line.startswith("ready"):
+            self.g.berthd = process
+            return True
+        process.wait(10)
+        return False
 
     @staticmethod
     def kill(pid):
