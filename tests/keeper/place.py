@@ -34,7 +34,7 @@ def equal(got, wanted, what=""):
     check(got == wanted, f"{what}: got {got!r}, wanted {wanted!r}")
 
 
-def until(condition, what, seconds=20):
+def until(condition, what, seconds=60):
     """For facts of the kernel that no event tells."""
     end = time.monotonic() + seconds
     while not (value := condition()):
