@@ -109,8 +109,8 @@ def fails(place, argv, *words, **popen):
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT,
                           **popen)
     # A keeper that was started logs its beginning and its end in the same place.
-    text = re.sub(r"^\S+Z info (keeper\.sock serves|no berthd and no sandbox:).*\n", "",
-                  done.stderr.decode(), flags=re.M)
+    text = re.sub(r"^\S+Z (info keeper\.sock serves|info no berthd and no sandbox:|warn rootless:)"
+                  r".*\n", "", done.stderr.decode(), flags=re.M)
     require(done.returncode > 0, f"exit code {done.returncode}: {text}")
     expect(done.stdout, b"", "stdout")
     require(text.endswith("\n") and text.count("\n") == 1, f"not one line: {text!r}")
