@@ -84,7 +84,10 @@ static int try_abi(const char *which)
 	long ret;
 
 	if (strcmp(which, "i386") == 0)
-		__asm__ volatile("int $0x80" : "=a"(ret) : "a"(20L) : "memory", "r8", "r9", "r10", "r11");
+		__asm__ volatile("int $0x80"
+				 : "=a"(ret)
+				 : "a"(20L)
+				 : "memory", "r8", "r9", "r10", "r11");
 	else
 		ret = syscall(0x40000000L | SYS_getpid) < 0 ? -errno : 1;
 	printf("%ld\n", ret);
@@ -124,7 +127,7 @@ static int loop_exe(int seconds)
 			fd = open(path, O_PATH | O_CLOEXEC);
 			if (fd >= 0) {
 				snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-				close(fd >= 0 ? open(path, O_WRONLY | O_CLOEXEC) : -1);
+				opened += close(open(path, O_WRONLY | O_CLOEXEC)) == 0;
 				close(fd);
 			}
 		}
@@ -151,10 +154,10 @@ static int try_sockets(void)
 		const char *name;
 		int family, type, protocol;
 	} rows[] = {
-		{"vsock", 40, SOCK_STREAM, 0},        {"packet", 17, SOCK_RAW, 0},
-		{"raw4", AF_INET, SOCK_RAW, 1},       {"raw6", AF_INET6, SOCK_RAW, 58},
-		{"netlink_audit", 16, SOCK_RAW, 9},   {"alg", 38, SOCK_SEQPACKET, 0},
-		{"bluetooth", 31, SOCK_RAW, 1},       {"tcp4", AF_INET, SOCK_STREAM, 0},
+		{"vsock", 40, SOCK_STREAM, 0},      {"packet", 17, SOCK_RAW, 0},
+		{"raw4", AF_INET, SOCK_RAW, 1},     {"raw6", AF_INET6, SOCK_RAW, 58},
+		{"netlink_audit", 16, SOCK_RAW, 9}, {"alg", 38, SOCK_SEQPACKET, 0},
+		{"bluetooth", 31, SOCK_RAW, 1},     {"tcp4", AF_INET, SOCK_STREAM, 0},
 		{"tcp6", AF_INET6, SOCK_STREAM, 0},
 	};
 
