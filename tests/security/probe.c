@@ -162,7 +162,7 @@ static int try_sockets(void)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		int fd = socket(rows[i].family, rows[i].type, rows[i].protocol);
+		int fd = socket(rows[i].family, rows[i].type | SOCK_CLOEXEC, rows[i].protocol);
 
 		printf("%s %d\n", rows[i].name, fd < 0 ? errno : 0);
 		close(fd);
