@@ -176,21 +176,28 @@ static void write_some(struct exec_pipe *pipe)
 	}
 }
 
+/* Whoever was told to wait is told when there is room, whichever call made it. */
+static void check_room(struct exec_pipe *pipe)
+{
+	if (!pipe->is_full || buf_len(&pipe->unwritten) >= EXEC_STDIN_HIGH)
+		return;
+	pipe->is_full = false;
+	pipe->ops->room(pipe);
+}
+
 static void on_writable(uv_poll_t *poll, int status, int events)
 {
 	struct exec_pipe *pipe = container_of(poll, struct exec_pipe, poll);
-	bool was_full = buf_len(&pipe->unwritten) >= EXEC_STDIN_HIGH;
 
 	write_some(pipe);
-	if (was_full && buf_len(&pipe->unwritten) < EXEC_STDIN_HIGH)
-		pipe->ops->room(pipe);
+	check_room(pipe);
 }
 
 void exec_pipe_open_write(struct exec_pipe *pipe, int fd)
 {
 	if (adopt(pipe, fd))
 		write_some(pipe);
-	pipe->ops->room(pipe);
+	check_room(pipe);
 }
 
 /* Bytes that come before the process runs wait here too. */
@@ -198,13 +205,15 @@ bool exec_pipe_write(struct exec_pipe *pipe, struct str bytes)
 {
 	if (pipe->is_closed || pipe->is_shut)
 		return false;
-	if (buf_append_str(&pipe->unwritten, bytes) < 0) {
+	if (buf_append_str(&pipe->unwritten, bytes) < 0)
 		give_up(pipe); /* a writer that does not wait when told to is ours to mend */
-		return false;
-	}
-	if (pipe->fd >= 0)
+	else if (pipe->fd >= 0)
 		write_some(pipe);
-	return buf_len(&pipe->unwritten) >= EXEC_STDIN_HIGH;
+	if (buf_len(&pipe->unwritten) >= EXEC_STDIN_HIGH)
+		pipe->is_full = true;
+	else
+		check_room(pipe);
+	return pipe->is_full;
 }
 
 void exec_pipe_write_end(struct exec_pipe *pipe)

@@ -33,6 +33,7 @@ struct exec_pipe {
 	struct buf unwritten;
 	bool is_wanted;
 	bool is_paused;
+	bool is_full; /* writing: the writer waits for `room` */
 	bool is_discarding;
 	bool is_polling; /* the poll handle was made and is not closed yet */
 	bool is_shut;    /* the descriptor was there and is gone */

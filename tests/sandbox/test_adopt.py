@@ -91,7 +91,7 @@ def test_exec_while_away(g):
         g.kill_berthd()
     g.start()
     until(lambda: g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
-    until(lambda: "sleep" not in g.out("a", "cat /proc/[0-9]*/comm"), "the command to be ended")
+    until(lambda: "sleep" not in g.out("a", "cat /proc/[0-9]*/comm; true"), "the command to be ended")
     equal(g.sandbox("a")["generation"], 1, "generation")
 
 

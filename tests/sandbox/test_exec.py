@@ -284,7 +284,7 @@ def test_disconnect(g):
                        b"Content-Length: %d\r\n\r\n%s" % (accept, len(body), body))
                 until(lives, "the command to run")
             until(lambda: not lives(), "the command to be ended")
-    equal(g.sandbox("a")["execs"], 0, "execs")
+    until(lambda: g.sandbox("a")["execs"] == 0, "the execs to be forgotten")
     equal((g.sandbox("a")["state"], g.sandbox("a")["generation"]), ("running", 1), "the sandbox")
 
 
