@@ -28,7 +28,7 @@ static inline size_t buf_len(const struct buf *buf)
 
 static inline const char *buf_at(const struct buf *buf)
 {
-	return buf->bytes + buf->start;
+	return buf->bytes ? buf->bytes + buf->start : NULL; /* no sums with NULL */
 }
 
 /* Room for `len` more bytes at the end; NULL past the limit or without memory. Then buf_added(). */
