@@ -122,9 +122,9 @@ static void find_warning(struct container_host *host)
 	if (host->has_one_id)
 		words = "only one user id is mapped, so root in a sandbox is the user who runs "
 			"this; "
-			"no memory, cpu or process limits";
+			"no memory or cpu limits";
 	else if (host->is_rootless)
-		words = "rootless: no memory, cpu or process limits, and one range of user ids for "
+		words = "rootless: no memory or cpu limits, and one range of user ids for "
 			"all sandboxes";
 	else if (!cg->can_limit_memory || !cg->can_limit_cpu || !cg->can_limit_pids)
 		words = "this host lacks cgroup controllers for some of memory, cpu and pids "

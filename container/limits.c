@@ -53,8 +53,6 @@ static int check(const struct container_limits *limits, const struct container_h
 		r = check_able(limits->swap_bytes, cg->can_limit_swap, "swap", err);
 	if (r == 0)
 		r = check_able(limits->cpu_milli, cg->can_limit_cpu, "cpus", err);
-	if (r == 0)
-		r = check_able(limits->pids, cg->can_limit_pids, "processes", err);
 	if (r == 0 && limits->files > host->files_max)
 		r = err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
 			    "this host allows at most %llu open files",
@@ -73,7 +71,7 @@ int limits_complete(struct container_limits *limits, const struct container_host
 		limits->memory_bytes = host->memory_bytes / 2 < MEMORY_DEFAULT
 					       ? host->memory_bytes / 2
 					       : MEMORY_DEFAULT;
-	if (!limits->pids && host->cgroup.can_limit_pids)
+	if (!limits->pids)
 		limits->pids = PIDS_DEFAULT;
 	if (!limits->files)
 		limits->files =

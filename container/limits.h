@@ -5,7 +5,7 @@
  *	memory       the smaller of 2 GiB and half of the machine's
  *	swap         none
  *	cpus         all
- *	processes    1,024
+ *	processes    1,024; where cgroups cannot hold it, init does, for each user inside
  *	open files   65,536 for each process, or our own limit if that is lower
  *	file size    any
  */

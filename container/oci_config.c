@@ -94,12 +94,19 @@ static int write_process(struct buf *out, const struct container_host *host,
 			 const struct container *c)
 {
 	int adj = host->oom_score_adj;
-	int r = buf_printf(out,
-			   "\"process\":{\"terminal\":false,\"user\":{\"uid\":0,\"gid\":0},"
-			   "\"args\":[\"/run/berth/init\"],\"cwd\":\"/\",\"noNewPrivileges\":true,"
-			   "\"env\":[\"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/"
-			   "sbin:/bin\"],\"oomScoreAdj\":%d",
-			   adj > 0 ? adj : 0);
+	int r = buf_printf(out, "\"process\":{\"terminal\":false,\"user\":{\"uid\":0,\"gid\":0},"
+				"\"args\":[\"/run/berth/init\"");
+
+	/* RLIMIT_NPROC, set by init in its own user namespace: set by the runtime it would count
+	 * the processes of all sandboxes. */
+	if (r == 0 && !host->cgroup.can_limit_pids)
+		r = buf_printf(out, ",\"--processes\",\"%u\"", c->spec.limits.pids);
+	if (r == 0)
+		r = buf_printf(out,
+			       "],\"cwd\":\"/\",\"noNewPrivileges\":true,"
+			       "\"env\":[\"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/"
+			       "sbin:/bin\"],\"oomScoreAdj\":%d",
+			       adj > 0 ? adj : 0);
 
 	if (r == 0)
 		r = write_caps(out, &host->caps);
@@ -143,7 +150,7 @@ static int write_resources(struct buf *out, const struct container_host *host,
 	if (r == 0 && limits->cpu_milli)
 		r = buf_printf(out, ",\"cpu\":{\"quota\":%" PRIu64 ",\"period\":%d}",
 			       (uint64_t)limits->cpu_milli * (CPU_PERIOD_US / 1000), CPU_PERIOD_US);
-	if (r == 0 && limits->pids)
+	if (r == 0 && host->cgroup.can_limit_pids)
 		r = buf_printf(out, ",\"pids\":{\"limit\":%u}", limits->pids);
 	return r < 0 ? r : buf_printf(out, "}");
 }

@@ -65,7 +65,7 @@ static int take_signals(void)
 /* Execs get what we were given; we need a descriptor or two for each of them. */
 static int take_limits(struct launcher *launcher, rlim_t processes)
 {
-	struct rlimit files, limit = {processes, processes};
+	struct rlimit files, given, limit = {processes, processes};
 
 	if (getrlimit(RLIMIT_NOFILE, &launcher->old_files) < 0)
 		return -errno;
@@ -73,7 +73,9 @@ static int take_limits(struct launcher *launcher, rlim_t processes)
 	files.rlim_cur = files.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
 		return -errno;
-	if (processes != RLIM_INFINITY && setrlimit(RLIMIT_NPROC, &limit) < 0)
+	if (getrlimit(RLIMIT_NPROC, &given) < 0)
+		return -errno;
+	if (processes < given.rlim_max && setrlimit(RLIMIT_NPROC, &limit) < 0)
 		return -errno;
 	return 0;
 }
