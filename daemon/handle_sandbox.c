@@ -110,9 +110,10 @@ static int add_missing(struct buf *out, struct str list, struct str stronger)
 int handle_env(struct arena *arena, const struct sandbox *sb, struct exec_request *request,
 	       struct err *err)
 {
+	/* HOME is init's to add: it is the user's, whom only the sandbox's files know. */
 	static const char base[] =
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\0"
-		"HOME=/root\0LANG=C.UTF-8";
+		"LANG=C.UTF-8";
 	struct str own = sb->settings.env;
 	struct buf list;
 	char *copy = NULL;

@@ -58,7 +58,7 @@ static int point(struct args *args, struct str argv, struct str env)
 
 	if (argc <= 0 || envc < 0)
 		return -EINVAL;
-	error = make_pointers(args, (size_t)argc + (size_t)envc + 2);
+	error = make_pointers(args, (size_t)argc + (size_t)envc + 3);
 	if (error < 0)
 		return error;
 	at = args->argv;
@@ -108,6 +108,17 @@ void args_close(struct args *args)
 	if (args->pointers)
 		munmap(args->pointers, args->pointers_size);
 	args->lists = args->pointers = NULL;
+}
+
+/* point() has left room for it. */
+void args_add_env(struct args *args, char *entry)
+{
+	char **at = args->envp;
+
+	while (*at)
+		at++;
+	at[0] = entry;
+	at[1] = NULL;
 }
 
 const char *args_getenv(const struct args *args, const char *name)

@@ -25,6 +25,9 @@ struct args {
 int args_init(struct args *args, const struct agent_exec *request, int memfd);
 void args_close(struct args *args);
 
+/* One more variable, at most once; `entry` stays the caller's. */
+void args_add_env(struct args *args, char *entry);
+
 /* The value of a variable of the exec's own environment, or NULL. */
 const char *args_getenv(const struct args *args, const char *name);
 

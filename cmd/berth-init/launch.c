@@ -55,14 +55,14 @@ static int find_user(struct launch *l)
 
 	if (error < 0 || user->kind == USER_OWN)
 		return error;
-	if (user->kind != USER_UID_GID) {
-		error = user_read_file("/etc/passwd", shared->passwd, &text);
-		if (error < 0 && error != -ENOENT)
-			return error;
-		error = user_find(user, text);
-		if (error < 0)
-			return error;
-	}
+	error = user_read_file("/etc/passwd", shared->passwd, &text);
+	/* Ids that were both given need no passwd, whatever it is; it only knows a home for them.
+	 */
+	if (error < 0 && error != -ENOENT && user->kind != USER_UID_GID)
+		return error;
+	error = user_find(user, text);
+	if (error < 0)
+		return error;
 	text = (struct str){NULL, 0};
 	if (user->kind == USER_NAMED) {
 		error = user_read_file("/etc/group", shared->group, &text);
@@ -94,11 +94,29 @@ static int take_ids(const struct user *user)
 	return 0;
 }
 
+/* The home of whom it runs as, unless the environment says otherwise. */
+static void take_home(struct launch *l)
+{
+	static const char name[] = "HOME=";
+	const struct user *user = &l->launcher->user;
+	struct str home = user->kind == USER_OWN ? STR("/root") : user->home;
+	char *at = l->launcher->home;
+
+	if (args_getenv(l->args, "HOME"))
+		return;
+	memcpy(at, name, sizeof(name) - 1);
+	memcpy(at + sizeof(name) - 1, home.at, home.len);
+	at[sizeof(name) - 1 + home.len] = '\0';
+	args_add_env(l->args, at);
+}
+
 static int take_user(struct launch *l)
 {
 	const struct user *user = &l->launcher->user;
 	int error = find_user(l);
 
+	if (error == 0)
+		take_home(l);
 	if (error < 0 || user->kind == USER_OWN)
 		return error;
 	/* So that /dev/stdout can be opened again. Without CAP_CHOWN it cannot, and that is all. */

@@ -24,12 +24,13 @@ struct launcher {
 	struct watchdog watchdog;
 	struct user user;
 	char passwd[USER_FILE_MAX], group[USER_FILE_MAX];
+	char home[sizeof("HOME=") + USER_HOME_MAX];
 	_Alignas(16) char stack[LAUNCH_STACK_SIZE];
 };
 
 struct launch {
 	struct launcher *launcher;
-	const struct args *args;
+	struct args *args;
 	char cwd[AGENT_CWD_MAX + 1];
 	struct str user;
 	int fds[3];    /* the child's ends; -1: init's own, which is /dev/null */

@@ -64,34 +64,52 @@ int user_parse(struct str text, struct user *ret)
 	return 0;
 }
 
-/* name:password:uid:gid:..., taken apart; lines that are none are passed over. */
-static bool parse_line(struct str line, struct str *ret_name, uint32_t *ret_uid, uint32_t *ret_gid)
+struct line {
+	struct str name, home;
+	uint32_t uid, gid;
+};
+
+/* name:password:uid:gid:comment:home:..., taken apart; lines that are none are passed over. */
+static bool parse_line(struct str text, struct line *ret)
 {
-	*ret_name = str_cut(&line, ':');
-	str_cut(&line, ':');
-	return ret_name->len && parse_id(str_cut(&line, ':'), ret_uid) == 0 &&
-	       parse_id(str_cut(&line, ':'), ret_gid) == 0;
+	ret->name = str_cut(&text, ':');
+	str_cut(&text, ':');
+	if (!ret->name.len || parse_id(str_cut(&text, ':'), &ret->uid) < 0 ||
+	    parse_id(str_cut(&text, ':'), &ret->gid) < 0)
+		return false;
+	str_cut(&text, ':');
+	ret->home = str_cut(&text, ':');
+	return true;
+}
+
+static bool is_home(struct str path)
+{
+	return path.len && path.len <= USER_HOME_MAX && path.at[0] == '/' &&
+	       !memchr(path.at, '\0', path.len);
 }
 
 int user_find(struct user *user, struct str passwd)
 {
-	struct str name;
-	uint32_t uid, gid;
+	struct line line;
 
-	if (user->kind != USER_NAMED && user->kind != USER_UID)
-		return 0;
+	user->home = STR("/");
 	while (passwd.len) {
-		if (!parse_line(str_cut(&passwd, '\n'), &name, &uid, &gid))
+		if (!parse_line(str_cut(&passwd, '\n'), &line))
 			continue;
-		if (user->kind == USER_NAMED ? str_eq(name, user->name) : uid == user->uid) {
-			user->uid = uid;
-			user->gid = gid;
+		if (user->kind == USER_NAMED ? str_eq(line.name, user->name)
+					     : line.uid == user->uid) {
+			user->uid = line.uid;
+			if (user->kind != USER_UID_GID)
+				user->gid = line.gid;
+			if (is_home(line.home))
+				user->home = line.home;
 			return 0;
 		}
 	}
 	if (user->kind == USER_NAMED)
 		return -ENOENT;
-	user->gid = user->uid;
+	if (user->kind == USER_UID)
+		user->gid = user->uid;
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "base/str.h"
 
 #define USER_GROUPS_MAX 1024
+#define USER_HOME_MAX   1024
 #define USER_FILE_MAX   (1024 * 1024)
 
 enum user_kind { USER_OWN, USER_NAMED, USER_UID, USER_UID_GID };
@@ -25,12 +26,13 @@ struct user {
 	uint32_t uid, gid;
 	uint32_t group_count; /* the gid is the first of them */
 	uint32_t groups[USER_GROUPS_MAX];
+	struct str home; /* in the passwd that user_find() was given, or "/" */
 };
 
 /* -EINVAL for anything else than the four forms. */
 int user_parse(struct str text, struct user *ret);
 
-/* Completes USER_NAMED (-ENOENT: there is no such user) and USER_UID. */
+/* Completes USER_NAMED (-ENOENT: there is no such user) and USER_UID, and finds the home. */
 int user_find(struct user *user, struct str passwd);
 
 /* Adds the groups that name a USER_NAMED user. -E2BIG past USER_GROUPS_MAX. */

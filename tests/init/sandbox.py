@@ -388,7 +388,7 @@ def wait_until(condition, seconds=WAIT):
 
 def write_etc(box):
     with open(os.path.join(box.etc, "passwd"), "w", encoding="utf-8") as file:
-        file.write("root:x:0:0::/:/bin/sh\nbad:x:12x:0::/:\nalice:x:1000:1001::/:\n"
+        file.write("root:x:0:0::/:/bin/sh\nbad:x:12x:0::/:\nalice:x:1000:1001::/home/alice:\n"
                    "alice:x:0:0::/:\n\u00fcser:x:77:77::/:")
     with open(os.path.join(box.etc, "group"), "w", encoding="utf-8") as file:
         file.write("root:x:0:\na:x:7:bob,alice\nb:x:8:alice\nc:x:9:bob,alicex\nd:x:1001:alice\ne:x:y:alice\n")

@@ -34,6 +34,16 @@ def users(t, box, peer):
 
 
 @s.needs_ids
+def home(t, box, peer):
+    show = ["sh", "-c", "echo $HOME"]
+    for user, expected in (("", "/root"), ("root", "/"), ("alice", "/home/alice"), ("1000", "/home/alice"),
+                           ("1000:0", "/home/alice"), ("4242", "/")):
+        t.equal(box.run(peer, show, user=user).out.decode().strip(), expected, repr(user))
+    done = box.run(peer, show, user="alice", env=["PATH=/usr/bin", "HOME=/tmp"])
+    t.equal(done.out, b"/tmp\n", "what was given stays")
+
+
+@s.needs_ids
 def user_rights(t, box, peer):
     done = box.run(peer, ["grep", "-E", "Cap(Inh|Prm|Eff|Amb)", "/proc/self/status"], user="alice")
     t.equal({line.split()[1] for line in done.out.decode().splitlines()}, {"0" * 16}, "capabilities")
@@ -81,4 +91,4 @@ def odd_passwd(t, box, peer):
     t.equal(box.run(peer, ["true"], user="root").status, 0, "as it was")
 
 
-s.main([users, user_rights, odd_passwd])
+s.main([users, home, user_rights, odd_passwd])

@@ -32,11 +32,17 @@ static void test_forms(void)
 static void test_passwd(void)
 {
 	struct str passwd = STR("# comment\n\n:x:1:1:\nbad:x:x:1:\nshort:x:5\n"
-				"one:x:1:11:::\none:x:2:22:::\ntwo:x:2:22");
+				"one:x:1:11::/home/one:\none:x:2:22:::\ntwo:x:2:22\nodd:x:3:3::home:");
 	struct user user;
 
 	check(parse("one", &user) == 0 && user_find(&user, passwd) == 0);
-	check(user.uid == 1 && user.gid == 11);
+	check(user.uid == 1 && user.gid == 11 && str_eq(user.home, STR("/home/one")));
+	check(parse("1:5", &user) == 0 && user_find(&user, passwd) == 0 && user.gid == 5);
+	check(str_eq(user.home, STR("/home/one")));
+	check(parse("odd", &user) == 0 && user_find(&user, passwd) == 0);
+	check(str_eq(user.home, STR("/")));
+	check(parse("77:5", &user) == 0 && user_find(&user, passwd) == 0 && user.gid == 5);
+	check(str_eq(user.home, STR("/")));
 	check(parse("two", &user) == 0 && user_find(&user, passwd) == 0 && user.gid == 22);
 	check(parse("2", &user) == 0 && user_find(&user, passwd) == 0 && user.gid == 22);
 	check(parse("5", &user) == 0 && user_find(&user, passwd) == 0 && user.gid == 5);
