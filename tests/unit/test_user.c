@@ -31,8 +31,9 @@ static void test_forms(void)
 
 static void test_passwd(void)
 {
-	struct str passwd = STR("# comment\n\n:x:1:1:\nbad:x:x:1:\nshort:x:5\n"
-				"one:x:1:11::/home/one:\none:x:2:22:::\ntwo:x:2:22\nodd:x:3:3::home:");
+	struct str passwd =
+		STR("# comment\n\n:x:1:1:\nbad:x:x:1:\nshort:x:5\n"
+		    "one:x:1:11::/home/one:\none:x:2:22:::\ntwo:x:2:22\nodd:x:3:3::home:");
 	struct user user;
 
 	check(parse("one", &user) == 0 && user_find(&user, passwd) == 0);
