@@ -268,7 +268,9 @@ static void answered(struct exchange *x)
 	x->answer.is_over = true;
 	if (!x->body_complete && !can_drain(x))
 		x->conn->close_wanted = true;
-	conn_proceed(x->conn);
+	/* Never from here: whoever answers may be in the middle of something, and the connection's
+	 * next request could come upon it. */
+	conn_proceed_soon(x->conn);
 }
 
 static void send_whole(struct exchange *x, int status, struct str type, struct str body)

@@ -260,6 +260,16 @@ static void fail(struct exec_call *c, const struct err *err)
 	release(c);
 }
 
+/* Before anything has begun. */
+static void fail_early(struct exec_call *c, const struct err *err)
+{
+	struct sandbox *sb = c->sb;
+
+	fail(c, err);
+	if (sb)
+		sandbox_discard(sb);
+}
+
 static void on_gone(void *arg)
 {
 	struct exec_call *c = arg;
@@ -327,7 +337,7 @@ static void use_sandbox(struct exec_call *c)
 	if (r == 0)
 		r = sandbox_use(c->sb, &c->wait, &err);
 	if (r < 0)
-		fail(c, &err);
+		fail_early(c, &err);
 	else if (r == 1)
 		start(c);
 }

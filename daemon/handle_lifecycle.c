@@ -1,9 +1,6 @@
-/* Routes that change a sandbox: made, settings, start, stop, removal; and those that list. */
+/* Routes of a sandbox's life: start, stop, removal, and whether it runs. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/random.h>
 
 #include "base/cleanup.h"
 #include "daemon/berthd.h"
@@ -13,23 +10,20 @@
 #include "daemon/routes.h"
 #include "proto/uri.h"
 
-#define ID_MADE_LEN  26
-#define LIST_MAX     1000
-#define LIST_DEFAULT 100
-
-/* A request that waits for its sandbox or for the store. */
+/* A request that waits for its sandbox. What it asked for goes on if its client goes away. */
 struct waiting {
-	struct exchange *x;
-	struct sandbox *sb;
+	struct exchange *x; /* NULL: the client is gone, and that was answered */
 	struct sandbox_wait wait;
 	void (*reply)(struct exchange *x, struct sandbox *sb);
 };
 
 static void finish(struct waiting *w, struct sandbox *sb, const struct err *err)
 {
-	if (err)
+	if (w->x)
+		exchange_on_gone(w->x, NULL, NULL);
+	if (w->x && err)
 		exchange_reply_err(w->x, err);
-	else
+	else if (w->x)
 		w->reply(w->x, sb);
 	free(w);
 }
@@ -37,13 +31,6 @@ static void finish(struct waiting *w, struct sandbox *sb, const struct err *err)
 static void on_waited(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
 {
 	finish(container_of(wait, struct waiting, wait), sb, err);
-}
-
-static void on_stored(void *arg, int result, const struct err *err)
-{
-	struct waiting *w = arg;
-
-	finish(w, w->sb, result < 0 ? err : NULL);
 }
 
 static void reply_error(struct exchange *x, int error, enum err_code code, const char *sentence)
@@ -54,21 +41,11 @@ static void reply_error(struct exchange *x, int error, enum err_code code, const
 	exchange_reply_err(x, &err);
 }
 
-static struct waiting *wait_for(struct exchange *x, struct sandbox *sb,
-				void (*reply)(struct exchange *x, struct sandbox *sb))
+static void on_gone(void *arg)
 {
-	struct waiting *w = calloc(1, sizeof(*w));
+	struct waiting *w = arg;
 
-	if (!w) {
-		reply_error(x, -ENOMEM, ERR_INTERNAL, "out of memory");
-		return NULL;
-	}
-	w->x = x;
-	w->sb = sb;
-	w->reply = reply;
-	w->wait.done = on_waited;
-	list_init(&w->wait.link);
-	return w;
+	reply_error(take(w->x), -ECONNRESET, ERR_REQUEST_TIMEOUT, "the client went away");
 }
 
 typedef int wish_fn(struct sandbox *sb, struct sandbox_wait *wait, struct err *err);
@@ -76,32 +53,27 @@ typedef int wish_fn(struct sandbox *sb, struct sandbox_wait *wait, struct err *e
 static void wish(struct exchange *x, struct sandbox *sb, wish_fn *fn,
 		 void (*reply)(struct exchange *x, struct sandbox *sb))
 {
-	struct waiting *w = wait_for(x, sb, reply);
+	struct waiting *w = calloc(1, sizeof(*w));
 	struct err err;
 	int r;
 
-	if (!w)
+	if (!w) {
+		reply_error(x, -ENOMEM, ERR_INTERNAL, "out of memory");
 		return;
+	}
+	w->x = x;
+	w->reply = reply;
+	w->wait.done = on_waited;
+	list_init(&w->wait.link);
+	exchange_on_gone(x, on_gone, w);
 	r = fn(sb, &w->wait, &err);
 	if (r != 0)
 		finish(w, sb, r < 0 ? &err : NULL);
+	if (r < 0)
+		sandbox_discard(sb);
 }
 
 /* --- answers --- */
-
-static void reply_id(struct exchange *x, struct sandbox *sb)
-{
-	struct json_writer w;
-
-	handle_generation(x, sb);
-	json_writer_init(&w, false);
-	json_object(&w);
-	json_key(&w, "id");
-	json_text(&w, sb->id.text);
-	json_object_end(&w);
-	exchange_reply_json(x, 201, &w);
-	json_writer_close(&w);
-}
 
 static void reply_shown(struct exchange *x, struct sandbox *sb)
 {
@@ -145,148 +117,6 @@ static void reply_slept(struct exchange *x, struct sandbox *sb)
 static void reply_deleted(struct exchange *x, struct sandbox *sb)
 {
 	exchange_reply_empty(x, 204);
-}
-
-/* --- making and changing --- */
-
-static int make_id(struct sandbox_id *ret)
-{
-	static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
-	unsigned char bytes[ID_MADE_LEN];
-
-	*ret = (struct sandbox_id){{0}};
-	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-		return -EIO;
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		ret->text[i] = base32[bytes[i] & 31];
-	return 0;
-}
-
-static void save_and_reply(struct exchange *x, struct sandbox *sb, bool start,
-			   void (*reply)(struct exchange *x, struct sandbox *sb))
-{
-	struct waiting *w;
-
-	if (start) {
-		wish(x, sb, sandbox_use, reply); /* which stores the settings with the generation */
-		return;
-	}
-	w = wait_for(x, sb, reply);
-	if (w && sandbox_save(sb, on_stored, w) < 0) {
-		reply_error(w->x, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
-		free(w);
-	}
-}
-
-/* The body's settings over those of the sandbox, which is made if there is none. */
-static int apply(struct exchange *x, struct registry *registry, const struct sandbox_id *id,
-		 struct settings_request *request, struct sandbox **ret)
-{
-	struct sandbox *sb = registry_find(registry, id);
-
-	if (!sb)
-		sb = registry_add(registry, id);
-	if (!sb) {
-		settings_close(&request->settings);
-		reply_error(x, -ENOMEM, ERR_INTERNAL, "out of memory");
-		return -ENOMEM;
-	}
-	settings_close(&sb->settings);
-	sb->settings = request->settings;
-	*ret = sb;
-	return 0;
-}
-
-/* The key that the client chose; 1: it has made a sandbox already, and that was answered. */
-static int answer_again(struct exchange *x, struct registry *registry, struct str *ret_key)
-{
-	const struct str *key = http_header_find(exchange_head(x), STR("idempotency-key"));
-	struct sandbox_id id;
-	struct sandbox *sb;
-
-	*ret_key = key ? *key : STR("");
-	if (ret_key->len > IDEMPOTENCY_KEY_MAX) {
-		reply_error(x, -EINVAL, ERR_INVALID_REQUEST,
-			    "the Idempotency-Key is longer than 128 characters");
-		return 1;
-	}
-	if (!ret_key->len || !idempotency_find(registry_keys(registry), *ret_key, &id))
-		return 0;
-	sb = registry_find(registry, &id);
-	if (sb)
-		reply_id(x, sb);
-	return sb != NULL;
-}
-
-void handle_sandbox_create(struct exchange *x)
-{
-	struct berthd *b = server_arg(exchange_server(x));
-	struct str key;
-	struct settings_request request = {.is_strict = false};
-	struct str body = exchange_buffered(x);
-	struct sandbox_id id;
-	struct sandbox *sb;
-	struct err err;
-
-	if (answer_again(x, b->registry, &key))
-		return;
-	settings_init(&request.settings);
-	if (settings_read(exchange_arena(x), body, &request, &err) < 0) {
-		exchange_reply_err(x, &err);
-		return;
-	}
-	if (request.id.len ? sandbox_id_parse(request.id, &id) : make_id(&id)) {
-		settings_close(&request.settings);
-		reply_error(
-			x, -EINVAL, ERR_INVALID_REQUEST,
-			"id must have 1 to 63 letters, digits and dashes, and begin and end with a "
-			"letter or digit");
-		return;
-	}
-	if (registry_find(b->registry, &id)) {
-		settings_close(&request.settings);
-		reply_error(x, -EEXIST, ERR_CONFLICT,
-			    "a sandbox of that ID is there already; PUT changes its settings");
-	} else if (apply(x, b->registry, &id, &request, &sb) == 0) {
-		if (key.len)
-			idempotency_add(registry_keys(b->registry), key, &id);
-		save_and_reply(x, sb, request.start, reply_id);
-	}
-}
-
-static int copy_settings(struct settings *ret, const struct sandbox *sb)
-{
-	if (sb)
-		return settings_copy(ret, &sb->settings);
-	settings_init(ret);
-	return 0;
-}
-
-void handle_sandbox_put(struct exchange *x)
-{
-	struct berthd *b = server_arg(exchange_server(x));
-	struct settings_request request = {.is_strict = true};
-	struct sandbox_id id;
-	struct sandbox *sb;
-	struct err err;
-	int r;
-
-	r = handle_path_id(x, &id, &err);
-	if (r == 0) {
-		sb = registry_find(b->registry, &id);
-		r = sb ? handle_check_generation(x, sb, &err) : 0;
-	}
-	if (r == 0 && copy_settings(&request.settings, sb) < 0)
-		r = err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
-	if (r == 0) {
-		r = settings_read(exchange_arena(x), exchange_buffered(x), &request, &err);
-		if (r < 0)
-			settings_close(&request.settings);
-	}
-	if (r < 0)
-		exchange_reply_err(x, &err);
-	else if (apply(x, b->registry, &id, &request, &sb) == 0)
-		save_and_reply(x, sb, request.start, reply_shown);
 }
 
 /* --- starting, stopping, removing --- */
@@ -360,88 +190,4 @@ void handle_sandbox_delete(struct exchange *x)
 		exchange_reply_empty(x, 204);
 	else
 		exchange_reply_err(x, &err);
-}
-
-/* --- listing --- */
-
-static int list_limit(struct exchange *x, size_t *ret, struct err *err)
-{
-	struct str text;
-	char *end;
-	long limit;
-	int r = uri_query(exchange_arena(x), exchange_head(x)->query, STR("limit"), &text);
-
-	*ret = LIST_DEFAULT;
-	if (r == 0)
-		return 0;
-	limit = r == 1 && text.len ? strtol(text.at, &end, 10) : 0;
-	if (r < 0 || limit < 1 || limit > LIST_MAX || *end)
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "limit must be a number from 1 to %d", LIST_MAX);
-	*ret = (size_t)limit;
-	return 0;
-}
-
-/* "name=value", or "name" for any value. */
-static bool has_label(const struct sandbox *sb, struct str wanted)
-{
-	struct str list = sb->settings.labels;
-	bool is_whole = memchr(wanted.at, '=', wanted.len) != NULL;
-	const char *item;
-
-	while ((item = frame_list_next(&list))) {
-		size_t len = is_whole ? strlen(item) : strcspn(item, "=");
-
-		if (str_eq((struct str){item, len}, wanted))
-			return true;
-	}
-	return false;
-}
-
-static bool is_listed(const struct sandbox *sb, struct str state, struct str label)
-{
-	return (!state.len || str_eq(state, str_of(sandbox_state_name(sb)))) &&
-	       (!label.len || has_label(sb, label));
-}
-
-void handle_sandbox_list(struct exchange *x)
-{
-	struct berthd *b = server_arg(exchange_server(x));
-	struct str cursor = STR(""), state = STR(""), label = STR("");
-	struct str query = exchange_head(x)->query;
-	struct sandbox *sb;
-	struct json_writer w;
-	struct err err;
-	size_t limit, n = 0;
-
-	if (list_limit(x, &limit, &err) < 0) {
-		exchange_reply_err(x, &err);
-		return;
-	}
-	if (uri_query(exchange_arena(x), query, STR("cursor"), &cursor) < 0 ||
-	    uri_query(exchange_arena(x), query, STR("state"), &state) < 0 ||
-	    uri_query(exchange_arena(x), query, STR("label"), &label) < 0) {
-		reply_error(x, -EINVAL, ERR_INVALID_REQUEST, "the query is malformed");
-		return;
-	}
-	json_writer_init(&w, false);
-	json_object(&w);
-	json_key(&w, "sandboxes");
-	json_array(&w);
-	for (sb = registry_next(b->registry, cursor.at); sb && n < limit;
-	     sb = registry_next(b->registry, sb->id.text)) {
-		cursor = str_of(sb->id.text);
-		if (is_listed(sb, state, label)) {
-			handle_write_sandbox(&w, sb);
-			n++;
-		}
-	}
-	json_array_end(&w);
-	if (sb) {
-		json_key(&w, "cursor");
-		json_str(&w, cursor);
-	}
-	json_object_end(&w);
-	exchange_reply_json(x, 200, &w);
-	json_writer_close(&w);
 }

@@ -14,6 +14,8 @@
 #include "proto/time_text.h"
 #include "proto/uri.h"
 
+#define ENV_COUNT_MAX 32768 /* variables of one exec */
+
 static struct registry *registry_of(struct exchange *x)
 {
 	struct berthd *b = server_arg(exchange_server(x));
@@ -48,9 +50,14 @@ int handle_check_generation(struct exchange *x, const struct sandbox *sb, struct
 		       "the sandbox has been started anew: it is now generation %s", now);
 }
 
-static void on_made(void *arg, int result, const struct err *err)
+/* What needs the container does not wake it into another generation than was asked for. */
+static int check_wake(struct exchange *x, const struct sandbox *sb, struct err *err)
 {
-	/* A fact that could not be stored shows when the first start stores it again. */
+	if (!http_header_find(exchange_head(x), STR("if-generation")) ||
+	    sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_STARTING)
+		return 0;
+	return err_set(err, -ESTALE, ERR_SANDBOX_RESTARTED,
+		       "generation %" PRIu64 " of the sandbox has ended", sb->generation);
 }
 
 int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct err *err)
@@ -62,15 +69,20 @@ int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct e
 	if (r < 0)
 		return r;
 	*ret = registry_find(registry, &id);
-	if (!*ret && is_made) {
-		*ret = registry_add(registry, &id);
-		if (!*ret || sandbox_save(*ret, on_made, NULL) < 0)
-			return err_set(err, -ENOMEM, ERR_UNAVAILABLE,
-				       "the sandbox cannot be stored now: try again");
-	}
-	if (!*ret)
+	if (*ret && !is_made && !(*ret)->is_stored)
+		*ret = NULL; /* nobody was told of it yet */
+	if (!*ret && !is_made)
 		return err_set(err, -ENOENT, ERR_NOT_FOUND, "there is no sandbox \"%s\"", id.text);
-	return handle_check_generation(x, *ret, err);
+	if (!*ret && http_header_find(exchange_head(x), STR("if-generation")))
+		return err_set(err, -ESTALE, ERR_SANDBOX_RESTARTED,
+			       "there is no sandbox \"%s\" any more", id.text);
+	if (!*ret) {
+		/* Its first start stores it. */
+		*ret = registry_add(registry, &id);
+		return *ret ? 0 : err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	}
+	r = handle_check_generation(x, *ret, err);
+	return r == 0 && is_made ? check_wake(x, *ret, err) : r;
 }
 
 void handle_generation(struct exchange *x, const struct sandbox *sb)
@@ -83,25 +95,54 @@ void handle_generation(struct exchange *x, const struct sandbox *sb)
 
 /* --- environment --- */
 
-static bool has_name(struct str list, const char *entry)
-{
-	size_t len = strcspn(entry, "=") + 1;
-	const char *item;
+struct names {
+	const char **sorted;
+	size_t len;
+};
 
-	while ((item = frame_list_next(&list))) {
-		if (strncmp(item, entry, len) == 0)
-			return true;
-	}
-	return false;
+static int compare_names(const void *a, const void *b)
+{
+	const char *const *x = a, *const *y = b;
+	size_t m = strcspn(*x, "="), n = strcspn(*y, "=");
+	int order = memcmp(*x, *y, m < n ? m : n);
+
+	return order ? order : (m > n) - (m < n);
 }
 
-static int add_missing(struct buf *out, struct str list, struct str stronger)
+/* Those of a list of variables. */
+static int sort_names(struct arena *arena, struct str list, struct names *ret)
 {
+	int count = frame_list_count(list);
 	const char *item;
-	int r = 0;
+
+	*ret = (struct names){NULL, 0};
+	if (count <= 0)
+		return count;
+	if (count > ENV_COUNT_MAX)
+		return -E2BIG;
+	ret->sorted = arena_alloc(arena, (size_t)count * sizeof(char *));
+	if (!ret->sorted)
+		return -ENOMEM;
+	while ((item = frame_list_next(&list)))
+		ret->sorted[ret->len++] = item;
+	qsort(ret->sorted, ret->len, sizeof(char *), compare_names);
+	return 0;
+}
+
+static bool has_name(const struct names *names, const char *entry)
+{
+	return names->len &&
+	       bsearch(&entry, names->sorted, names->len, sizeof(char *), compare_names);
+}
+
+static int add_missing(struct arena *arena, struct buf *out, struct str list, struct str stronger)
+{
+	struct names names;
+	const char *item;
+	int r = sort_names(arena, stronger, &names);
 
 	while (r == 0 && (item = frame_list_next(&list))) {
-		if (!has_name(stronger, item))
+		if (!has_name(&names, item))
 			r = buf_append(out, item, strlen(item) + 1);
 	}
 	return r;
@@ -123,18 +164,20 @@ int handle_env(struct arena *arena, const struct sandbox *sb, struct exec_reques
 	buf_init(&list, AGENT_ARGS_MAX);
 	r = buf_append_str(&list, request->env);
 	if (r == 0)
-		r = add_missing(&list, own, request->env);
+		r = add_missing(arena, &list, own, request->env);
 	len = buf_len(&list);
 	if (r == 0 && len)
 		copy = arena_strndup(arena, buf_at(&list), len);
 	if (r == 0)
-		r = add_missing(&list, (struct str){base, sizeof(base)}, (struct str){copy, len});
+		r = add_missing(arena, &list, (struct str){base, sizeof(base)},
+				(struct str){copy, len});
 	len = buf_len(&list);
 	copy = r == 0 ? arena_strndup(arena, buf_at(&list), len) : NULL;
 	buf_close(&list);
 	if (!copy)
 		return err_set(err, -E2BIG, ERR_INVALID_REQUEST,
-			       "env: the environment is larger than %d bytes", AGENT_ARGS_MAX);
+			       "env: the environment is larger than %d bytes or %d variables",
+			       AGENT_ARGS_MAX, ENV_COUNT_MAX);
 	request->env = (struct str){copy, len};
 	return 0;
 }

@@ -46,3 +46,11 @@ void idempotency_add(struct idempotency *keys, struct str key, const struct sand
 	m->len = key.len;
 	m->id = *id;
 }
+
+void idempotency_forget(struct idempotency *keys, const struct sandbox_id *id)
+{
+	for (size_t i = 0; i < IDEMPOTENCY_MAX; i++) {
+		if (strcmp(keys->made[i].id.text, id->text) == 0)
+			keys->made[i].len = 0;
+	}
+}

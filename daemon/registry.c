@@ -1,11 +1,11 @@
 #include "daemon/registry.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -13,17 +13,14 @@
 #include "daemon/exec.h"
 #include "daemon/store_sandbox.h"
 
-#define BUCKETS 1024
-
 struct registry {
 	struct registry_config config;
 	char run_dir[PATH_MAX - 32]; /* room for a name below it */
 	struct keeper *keeper;
 	struct idempotency *keys;
-	struct list buckets[BUCKETS];
-	uint64_t seed;
-	size_t count;
-	bool is_ready;
+	struct sandbox **sorted; /* by ID */
+	size_t count, room;
+	bool is_ready, is_stopping;
 };
 
 uv_loop_t *registry_loop(const struct registry *registry)
@@ -66,61 +63,79 @@ int64_t registry_now_ms(void)
 
 /* --- the table --- */
 
-/* Seeded, so that nobody can choose IDs that share a bucket. */
-static struct list *bucket_of(struct registry *r, const char *id)
+/* Where `id` is, or would be. */
+static size_t place_of(const struct registry *r, const char *id)
 {
-	uint64_t hash = r->seed;
+	size_t low = 0, high = r->count;
 
-	for (; *id; id++)
-		hash = (hash ^ (unsigned char)*id) * 0x9e3779b97f4a7c15u;
-	return &r->buckets[(hash >> 32) % BUCKETS];
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(r->sorted[middle]->id.text, id) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool is_at(const struct registry *r, size_t place, const char *id)
+{
+	return place < r->count && strcmp(r->sorted[place]->id.text, id) == 0;
 }
 
 struct sandbox *registry_find(struct registry *registry, const struct sandbox_id *id)
 {
-	struct list *bucket = bucket_of(registry, id->text);
+	size_t place = place_of(registry, id->text);
 
-	list_for_each (node, bucket) {
-		struct sandbox *sb = list_entry(node, struct sandbox, link);
+	return is_at(registry, place, id->text) ? registry->sorted[place] : NULL;
+}
 
-		if (strcmp(sb->id.text, id->text) == 0)
-			return sb;
-	}
-	return NULL;
+static int make_room(struct registry *r)
+{
+	size_t room = r->room ? 2 * r->room : 64;
+	struct sandbox **larger;
+
+	if (r->count < r->room)
+		return 0;
+	larger = reallocarray(r->sorted, room, sizeof(*larger));
+	if (!larger)
+		return -ENOMEM;
+	r->sorted = larger;
+	r->room = room;
+	return 0;
 }
 
 struct sandbox *registry_add(struct registry *registry, const struct sandbox_id *id)
 {
-	struct sandbox *sb = sandbox_new(registry, id);
+	struct sandbox *sb = make_room(registry) < 0 ? NULL : sandbox_new(registry, id);
+	size_t place = place_of(registry, id->text);
 
 	if (!sb)
 		return NULL;
-	list_append(bucket_of(registry, id->text), &sb->link);
+	memmove(registry->sorted + place + 1, registry->sorted + place,
+		(registry->count - place) * sizeof(struct sandbox *));
+	registry->sorted[place] = sb;
 	registry->count++;
 	return sb;
 }
 
-void registry_remove(struct registry *registry, struct sandbox *sb)
+void registry_unlink(struct registry *registry, struct sandbox *sb)
 {
-	list_remove(&sb->link);
+	size_t place = place_of(registry, sb->id.text);
+
+	assert(is_at(registry, place, sb->id.text));
 	registry->count--;
-	sandbox_free(sb);
+	memmove(registry->sorted + place, registry->sorted + place + 1,
+		(registry->count - place) * sizeof(struct sandbox *));
 }
 
 struct sandbox *registry_next(struct registry *registry, const char *cursor)
 {
-	struct sandbox *next = NULL;
+	size_t place = place_of(registry, cursor);
 
-	for (size_t i = 0; i < BUCKETS; i++) {
-		list_for_each (node, &registry->buckets[i]) {
-			struct sandbox *sb = list_entry(node, struct sandbox, link);
-
-			if (strcmp(sb->id.text, cursor) > 0 &&
-			    (!next || strcmp(sb->id.text, next->id.text) < 0))
-				next = sb;
-		}
-	}
-	return next;
+	place += is_at(registry, place, cursor);
+	return place < registry->count ? registry->sorted[place] : NULL;
 }
 
 /* --- the keeper's news --- */
@@ -185,14 +200,16 @@ static void on_ready(void *arg)
 {
 	struct registry *r = arg;
 
-	for (size_t i = 0; i < BUCKETS; i++) {
-		list_for_each (node, &r->buckets[i]) {
-			struct sandbox *sb = list_entry(node, struct sandbox, link);
+	struct sandbox_id at = {""};
+	struct sandbox *sb;
 
-			if (!sb->is_seen)
-				sandbox_vanished(sb);
+	/* By their names: one that has vanished may go altogether. */
+	while ((sb = registry_next(r, at.text))) {
+		at = sb->id;
+		if (sb->is_seen)
 			sb->is_seen = false;
-		}
+		else
+			sandbox_vanished(sb);
 	}
 	if (!r->is_ready) {
 		r->is_ready = true;
@@ -217,9 +234,16 @@ static void on_fact(void *arg, const struct sandbox_fact *fact)
 	sb->created_at_ms = fact->created_at_ms;
 	sb->generation = fact->generation;
 	arena_init(&arena, 4 * 1024 * 1024);
-	if (settings_restore(&arena, fact->settings, &sb->settings, &err) < 0)
+	sb->is_stored = true;
+	if (settings_restore(&arena, fact->settings, &sb->settings, &err) < 0) {
 		log_error("sandbox=%s its stored settings cannot be read: %s", fact->id.text,
 			  err.sentence);
+		sb->is_unreadable = true;
+		err_set(&sb->last_failure.err, -EBADMSG, ERR_START_FAILED,
+			"its stored settings cannot be read (%.200s): PUT new ones, or delete it",
+			err.sentence);
+		sb->last_failure.at_ms = registry_now_ms();
+	}
 	arena_close(&arena);
 }
 
@@ -246,16 +270,12 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 
 	if (r)
 		r->keys = idempotency_new();
-	if (!r || !r->keys || getrandom(&r->seed, sizeof(r->seed), 0) != sizeof(r->seed)) {
-		if (r)
-			idempotency_free(r->keys);
+	if (!r || !r->keys) {
 		free(r);
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	}
 	r->config = *config;
 	snprintf(r->run_dir, sizeof(r->run_dir), "%s", config->run_dir);
-	for (size_t i = 0; i < BUCKETS; i++)
-		list_init(&r->buckets[i]);
 	if (store_sandbox_load(config->store, on_fact, on_loaded, r) < 0) {
 		idempotency_free(r->keys);
 		free(r);
@@ -265,19 +285,26 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 	return 0;
 }
 
+void registry_stop(struct registry *registry)
+{
+	registry->is_stopping = true;
+}
+
+bool registry_is_stopping(const struct registry *registry)
+{
+	return registry->is_stopping;
+}
+
 void registry_free(struct registry *registry)
 {
 	/* Also those that have ended: they watch what their commands left running. */
-	for (size_t i = 0; i < BUCKETS; i++) {
-		list_for_each (node, &registry->buckets[i])
-			exec_lose_all(list_entry(node, struct sandbox, link), "berthd is stopping");
-	}
+	for (size_t i = 0; i < registry->count; i++)
+		exec_lose_all(registry->sorted[i], "berthd is stopping");
 	if (registry->keeper)
 		keeper_close(registry->keeper);
-	for (size_t i = 0; i < BUCKETS; i++) {
-		list_for_each_safe (node, &registry->buckets[i])
-			registry_remove(registry, list_entry(node, struct sandbox, link));
-	}
+	while (registry->count)
+		sandbox_free(registry->sorted[--registry->count]);
 	idempotency_free(registry->keys);
+	free(registry->sorted);
 	free(registry);
 }

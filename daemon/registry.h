@@ -28,13 +28,17 @@ struct registry_config {
 
 /* Loads the facts, connects to <run>/keeper.sock, adopts. `ready` follows on the loop. */
 int registry_new(struct registry **ret, const struct registry_config *config, struct err *err);
+/* Nothing is stored any more, so nothing is started. Then the store may be closed. */
+void registry_stop(struct registry *registry);
+bool registry_is_stopping(const struct registry *registry);
 /* Sandboxes run on; who waits is told that we end. */
 void registry_free(struct registry *registry);
 
 struct sandbox *registry_find(struct registry *registry, const struct sandbox_id *id);
 /* A cold one that is not stored yet. NULL without memory. */
 struct sandbox *registry_add(struct registry *registry, const struct sandbox_id *id);
-void registry_remove(struct registry *registry, struct sandbox *sb);
+/* It is found no more; the sandbox is the caller's to free. */
+void registry_unlink(struct registry *registry, struct sandbox *sb);
 
 /* In order of their IDs, after `cursor` ("" for the first). NULL at the end. */
 struct sandbox *registry_next(struct registry *registry, const char *cursor);

@@ -50,7 +50,7 @@ static void enter(struct sandbox *sb, enum sandbox_state state)
 	sb->state = state;
 }
 
-static void tell_all(struct sandbox *sb, struct list *waits, const struct err *err)
+void sandbox_tell(struct sandbox *sb, struct list *waits, const struct err *err)
 {
 	struct list now;
 
@@ -153,6 +153,10 @@ static void drop_groups(struct sandbox *sb)
 /* Nothing of the container is left. `why`: it was not asked for. */
 static void gone(struct sandbox *sb, const struct err *why)
 {
+	/* First of all: whoever is told below may ask for it again. */
+	enter(sb, SANDBOX_COLD);
+	sb->init_pid = 0;
+	sb->is_kill_owed = false;
 	if (sb->agent)
 		agent_free(take(sb->agent));
 	exec_lose_all(sb, why ? why->sentence : "the sandbox was stopped");
@@ -162,10 +166,8 @@ static void gone(struct sandbox *sb, const struct err *why)
 	drop_groups(sb);
 	if (why)
 		note_failure(sb, why);
-	sb->init_pid = 0;
-	enter(sb, SANDBOX_COLD);
 	if (why && sb->phase == PHASE_UNDO)
-		tell_all(sb, &sb->uses, why);
+		sandbox_tell(sb, &sb->uses, why);
 	step(sb);
 }
 
@@ -218,8 +220,9 @@ static void fail_start(struct sandbox *sb, const struct err *err)
 
 	note_failure(sb, &copy);
 	enter(sb, SANDBOX_COLD);
-	tell_all(sb, &sb->uses, &copy);
+	sandbox_tell(sb, &sb->uses, &copy);
 	step(sb);
+	sandbox_discard(sb);
 }
 
 static void on_agent_ready(void *arg)
@@ -229,7 +232,7 @@ static void on_agent_ready(void *arg)
 	sb->last_failure.err.code = ERR_NONE;
 	sb->started_at_ms = registry_now_ms();
 	enter(sb, SANDBOX_RUNNING);
-	tell_all(sb, &sb->uses, NULL);
+	sandbox_tell(sb, &sb->uses, NULL);
 	step(sb);
 }
 
@@ -315,29 +318,14 @@ static void on_generation_stored(void *arg, int result, const struct err *err)
 {
 	struct sandbox *sb = arg;
 
+	struct err stopping;
+
+	if (result == 0 && registry_is_stopping(sb->registry))
+		result = err_set(&stopping, -ESHUTDOWN, ERR_UNAVAILABLE, "berthd is stopping");
 	if (result < 0)
-		fail_start(sb, err);
+		fail_start(sb, result == -ESHUTDOWN ? &stopping : err);
 	else
 		ask_keeper(sb);
-}
-
-int sandbox_save(struct sandbox *sb, store_sandbox_done_fn *done, void *arg)
-{
-	struct sandbox_fact fact = {
-		.id = sb->id,
-		.created_at_ms = sb->created_at_ms,
-		.generation = sb->generation,
-	};
-	struct buf text;
-	int r;
-
-	buf_init(&text, 2 * (SETTINGS_ENV_MAX + SETTINGS_LABELS_MAX) + 65536);
-	r = settings_store(&sb->settings, &text);
-	fact.settings = (struct str){buf_at(&text), buf_len(&text)};
-	if (r == 0)
-		r = store_sandbox_save(registry_store(sb->registry), &fact, done, arg);
-	buf_close(&text);
-	return r;
 }
 
 /* A generation is used up even if its start fails: two starts never share one. */
@@ -347,7 +335,7 @@ static int begin_start(struct sandbox *sb, struct err *err)
 
 	sb->generation++;
 	sb->oom_kills = 0;
-	r = sandbox_save(sb, on_generation_stored, sb);
+	r = sandbox_save_generation(sb, on_generation_stored, sb);
 	if (r < 0)
 		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
 	sb->phase = PHASE_STORE;
@@ -364,15 +352,17 @@ static void on_fact_deleted(void *arg, int result, const struct err *err)
 
 	enter(sb, SANDBOX_COLD);
 	if (result < 0) {
-		tell_all(sb, &sb->deletes, &why);
+		sandbox_tell(sb, &sb->deletes, &why);
 		step(sb);
 		return;
 	}
-	tell_all(sb, &sb->deletes, NULL);
-	tell_all(sb, &sb->stops, NULL);
+	registry_unlink(sb->registry, sb); /* whoever is told must not find it any more */
+	sandbox_tell(sb, &sb->deletes, NULL);
+	sandbox_tell(sb, &sb->stops, NULL);
 	err_set(&why, -ENOENT, ERR_NOT_FOUND, "the sandbox was deleted meanwhile");
-	tell_all(sb, &sb->uses, &why);
-	registry_remove(sb->registry, sb);
+	sandbox_tell(sb, &sb->uses, &why);
+	sandbox_tell(sb, &sb->changes, &why);
+	sandbox_free(sb);
 }
 
 static void on_disk_removed(struct keeper_call *call, struct keeper_answer *answer)
@@ -381,13 +371,13 @@ static void on_disk_removed(struct keeper_call *call, struct keeper_answer *answ
 	struct err err = answer->err;
 
 	sb->phase = PHASE_FACT;
-	if (answer->result == 0 &&
+	if (answer->result == 0 && !registry_is_stopping(sb->registry) &&
 	    store_sandbox_delete(registry_store(sb->registry), &sb->id, on_fact_deleted, sb) == 0)
 		return;
 	if (answer->result == 0)
 		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
 	enter(sb, SANDBOX_COLD);
-	tell_all(sb, &sb->deletes, &err);
+	sandbox_tell(sb, &sb->deletes, &err);
 	step(sb);
 }
 
@@ -409,14 +399,14 @@ static void step(struct sandbox *sb)
 
 	switch (sb->state) {
 	case SANDBOX_COLD:
-		tell_all(sb, &sb->stops, NULL);
+		sandbox_tell(sb, &sb->stops, NULL);
 		if (!list_is_empty(&sb->deletes))
 			begin_destroy(sb);
 		else if (!list_is_empty(&sb->uses) && begin_start(sb, &err) < 0)
-			tell_all(sb, &sb->uses, &err);
+			sandbox_tell(sb, &sb->uses, &err);
 		break;
 	case SANDBOX_RUNNING:
-		tell_all(sb, &sb->uses, NULL);
+		sandbox_tell(sb, &sb->uses, NULL);
 		if (!list_is_empty(&sb->stops) || !list_is_empty(&sb->deletes)) {
 			sb->is_condemned = false;
 			enter(sb, SANDBOX_STOPPING);
@@ -437,6 +427,10 @@ int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 
 	if (sb->state == SANDBOX_RUNNING)
 		return 1;
+	if (sb->is_unreadable) {
+		*err = sb->last_failure.err;
+		return -EBADMSG;
+	}
 	if (sb->state == SANDBOX_COLD && list_is_empty(&sb->deletes)) {
 		r = begin_start(sb, err);
 		if (r < 0)
@@ -479,10 +473,10 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	sb->id = *id;
 	sb->created_at_ms = registry_now_ms();
 	settings_init(&sb->settings);
-	list_init(&sb->link);
 	list_init(&sb->uses);
 	list_init(&sb->stops);
 	list_init(&sb->deletes);
+	list_init(&sb->changes);
 	list_init(&sb->execs);
 	list_init(&sb->pings);
 	list_init(&sb->call.link);
@@ -521,10 +515,15 @@ void sandbox_exited(struct sandbox *sb, const struct keeper_exited *exited)
 	err_set(&why, -ECHILD, ERR_EXEC_TRANSPORT_ERROR,
 		"the sandbox's first process ended (%s): everything in it ended with it",
 		exited->oom_kills ? "out of memory" : "killed or crashed");
-	if (sb->state == SANDBOX_RUNNING)
+	if (sb->state == SANDBOX_RUNNING) {
 		gone(sb, &why);
-	else if (sb->is_kill_owed && sb->state == SANDBOX_STOPPING)
-		gone(sb, sb->is_condemned ? &sb->err : NULL);
+	} else if (sb->state == SANDBOX_STARTING && sb->phase == PHASE_AGENT) {
+		why.code = ERR_START_FAILED;
+		sb->phase = PHASE_UNDO; /* and there is nothing to take down */
+		gone(sb, &why);
+	} else if (sb->is_kill_owed) {
+		gone(sb, sb->is_condemned || sb->state == SANDBOX_STARTING ? &sb->err : NULL);
+	}
 }
 
 void sandbox_vanished(struct sandbox *sb)

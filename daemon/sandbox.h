@@ -60,13 +60,18 @@ struct sandbox_failure {
 };
 
 struct sandbox {
-	struct list link; /* registry's bucket */
 	struct registry *registry;
 	struct sandbox_id id;
 	struct settings settings;
 	int64_t created_at_ms, started_at_ms, active_at_ms;
 	uint64_t generation;
 	struct sandbox_failure last_failure;
+
+	bool is_stored;      /* its fact is on disk: until then it is nobody's but its maker's */
+	bool is_unreadable;  /* its stored settings are: nothing is started with others */
+	unsigned saves;      /* under way */
+	struct list changes; /* who waits for the change of settings that is under way */
+	bool is_changing;
 
 	enum sandbox_state state;
 	unsigned phase;                   /* of starting and destroying; sandbox.c knows */
@@ -102,8 +107,20 @@ int sandbox_delete(struct sandbox *sb, struct sandbox_wait *wait, struct err *er
 /* The one who waits is gone. What was begun for it goes on. */
 void sandbox_cancel(struct sandbox_wait *wait);
 
-/* Stores the settings and the generation as they are now. */
-int sandbox_save(struct sandbox *sb, store_sandbox_done_fn *done, void *arg);
+/*
+ * Stores the generation as it is now; or `settings`, which become the sandbox's when they are
+ * stored, and belong to the call from here on, whatever it returns. -EBUSY, -ENOMEM, -ESHUTDOWN:
+ * `done` will not be called. One change of settings at a time: see sandbox_change().
+ */
+int sandbox_save_generation(struct sandbox *sb, store_sandbox_done_fn *done, void *arg);
+int sandbox_save_settings(struct sandbox *sb, struct settings *settings,
+			  store_sandbox_done_fn *done, void *arg);
+/* 1: no change is under way; 0: `wait` is called when it is over, and must ask again. */
+int sandbox_change(struct sandbox *sb, struct sandbox_wait *wait);
+/* One that was never stored, and that nothing holds any more, goes. */
+void sandbox_discard(struct sandbox *sb);
+/* Being deleted, or about to be. */
+bool sandbox_is_leaving(const struct sandbox *sb);
 
 /* An exec group that nothing lives in; fd -1 where the host has none, or none is at hand now. */
 struct sandbox_group sandbox_group_take(struct sandbox *sb);
@@ -112,6 +129,9 @@ void sandbox_group_give(struct sandbox *sb, struct sandbox_group group);
 
 /* The container cannot be trusted any more: it is ended, and `why` becomes the last failure. */
 void sandbox_condemn(struct sandbox *sb, const struct err *why);
+
+/* For sandbox*.c: calls all who wait there now. */
+void sandbox_tell(struct sandbox *sb, struct list *waits, const struct err *err);
 
 /* For the registry. */
 struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *id);

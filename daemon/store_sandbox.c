@@ -15,6 +15,7 @@
 struct fact_op {
 	struct store_op op;
 	struct sandbox_fact fact;
+	enum store_part part;
 	struct buf rows; /* of a load: fact and settings, one behind the other */
 	store_sandbox_each_fn *each;
 	store_sandbox_done_fn *done;
@@ -81,11 +82,17 @@ static int submit(struct store *store, struct fact_op *o,
 
 static int work_save(struct store_op *op, struct sqlite3 *db)
 {
-	const struct sandbox_fact *f = &container_of(op, struct fact_op, op)->fact;
+	static const char *const statements[] = {
+		[STORE_GENERATION] = "INSERT INTO sandbox VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) "
+				     "DO UPDATE SET generation = excluded.generation",
+		[STORE_SETTINGS] = "INSERT INTO sandbox VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) "
+				   "DO UPDATE SET settings = excluded.settings",
+	};
+	const struct fact_op *o = container_of(op, struct fact_op, op);
+	const struct sandbox_fact *f = &o->fact;
 	cleanup_statement sqlite3_stmt *s = NULL;
 
-	if (sqlite3_prepare_v2(db, "INSERT OR REPLACE INTO sandbox VALUES (?1, ?2, ?3, ?4)", -1, &s,
-			       NULL) != SQLITE_OK ||
+	if (sqlite3_prepare_v2(db, statements[o->part], -1, &s, NULL) != SQLITE_OK ||
 	    sqlite3_bind_text(s, 1, f->id.text, -1, SQLITE_STATIC) != SQLITE_OK ||
 	    sqlite3_bind_int64(s, 2, f->created_at_ms) != SQLITE_OK ||
 	    sqlite3_bind_int64(s, 3, (int64_t)f->generation) != SQLITE_OK ||
@@ -96,10 +103,14 @@ static int work_save(struct store_op *op, struct sqlite3 *db)
 	return 0;
 }
 
-int store_sandbox_save(struct store *store, const struct sandbox_fact *fact,
+int store_sandbox_save(struct store *store, const struct sandbox_fact *fact, enum store_part part,
 		       store_sandbox_done_fn *done, void *arg)
 {
-	return submit(store, new_op(fact, done, arg), work_save, on_done);
+	struct fact_op *o = new_op(fact, done, arg);
+
+	if (o)
+		o->part = part;
+	return submit(store, o, work_save, on_done);
 }
 
 static int work_delete(struct store_op *op, struct sqlite3 *db)

@@ -18,8 +18,12 @@ struct sandbox_fact {
 
 typedef void store_sandbox_done_fn(void *arg, int result, const struct err *err);
 
-/* Inserts or replaces; the settings are copied. -EBUSY or -ENOMEM: `done` will not be called. */
-int store_sandbox_save(struct store *store, const struct sandbox_fact *fact,
+/*
+ * Makes the fact, or changes what is said of one that is there and leaves the rest. The settings
+ * are copied. -EBUSY or -ENOMEM: `done` will not be called.
+ */
+enum store_part { STORE_GENERATION, STORE_SETTINGS };
+int store_sandbox_save(struct store *store, const struct sandbox_fact *fact, enum store_part part,
 		       store_sandbox_done_fn *done, void *arg);
 int store_sandbox_delete(struct store *store, const struct sandbox_id *id,
 			 store_sandbox_done_fn *done, void *arg);

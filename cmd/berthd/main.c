@@ -413,14 +413,17 @@ static void finish(struct program *p)
 		drain(p, 0);
 		uv_run(&p->loop, UV_RUN_DEFAULT);
 	}
+	/* What is being stored still names its sandbox. */
+	if (b->registry)
+		registry_stop(b->registry);
+	if (b->store)
+		store_close(b->store);
 	if (b->registry)
 		registry_free(b->registry);
 	if (b->api)
 		server_free(b->api);
 	if (b->preview)
 		server_free(b->preview);
-	if (b->store)
-		store_close(b->store);
 	sockets_close(&p->sockets);
 	tokens_free(p->tokens);
 	uv_run(&p->loop, UV_RUN_DEFAULT);

@@ -1,0 +1,303 @@
+/* Routes that make a sandbox or change its settings. Nothing is said before it is stored. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/cleanup.h"
+#include "daemon/berthd.h"
+#include "daemon/handle_sandbox.h"
+#include "daemon/registry.h"
+#include "daemon/routes.h"
+
+#define ID_MADE_LEN 26
+
+/* One request. */
+struct change {
+	struct exchange *x; /* NULL: the client is gone, and that was answered */
+	struct registry *registry;
+	struct sandbox_id id;
+	struct sandbox_wait wait;
+	bool is_new;
+	bool start;
+	void (*again)(struct exchange *x); /* when another change of it is over */
+};
+
+static void reply_error(struct exchange *x, int error, enum err_code code, const char *sentence)
+{
+	struct err err;
+
+	err_set(&err, error, code, "%s", sentence);
+	exchange_reply_err(x, &err);
+}
+
+static void reply_id(struct exchange *x, const struct sandbox *sb)
+{
+	struct json_writer w;
+
+	handle_generation(x, sb);
+	json_writer_init(&w, false);
+	json_object(&w);
+	json_key(&w, "id");
+	json_text(&w, sb->id.text);
+	json_object_end(&w);
+	exchange_reply_json(x, 201, &w);
+	json_writer_close(&w);
+}
+
+static void finish(struct change *c, const struct sandbox *sb, const struct err *err)
+{
+	if (c->x)
+		exchange_on_gone(c->x, NULL, NULL);
+	/* What was not made can be tried again with the same key. */
+	if (err && c->is_new && (!sb || !sb->is_stored))
+		idempotency_forget(registry_keys(c->registry), &c->id);
+	if (c->x && err)
+		exchange_reply_err(c->x, err);
+	else if (c->x && c->is_new)
+		reply_id(c->x, sb);
+	else if (c->x)
+		handle_reply_sandbox(c->x, 200, sb);
+	free(c);
+}
+
+static void on_gone(void *arg)
+{
+	struct change *c = arg;
+
+	reply_error(take(c->x), -ECONNRESET, ERR_REQUEST_TIMEOUT, "the client went away");
+}
+
+static void on_running(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
+{
+	finish(container_of(wait, struct change, wait), sb, err);
+}
+
+static void start(struct change *c, struct sandbox *sb)
+{
+	struct err err;
+	int r;
+
+	c->wait.done = on_running;
+	r = sandbox_use(sb, &c->wait, &err);
+	if (r != 0)
+		finish(c, sb, r < 0 ? &err : NULL);
+	if (r < 0)
+		sandbox_discard(sb);
+}
+
+static void on_stored(void *arg, int result, const struct err *err)
+{
+	struct change *c = arg;
+	struct sandbox *sb = registry_find(c->registry, &c->id);
+
+	if (result == 0 && c->start && !sandbox_is_leaving(sb))
+		start(c, sb);
+	else
+		finish(c, sb, result < 0 ? err : NULL);
+}
+
+/* The request is looked at anew, when what it waited for is over. */
+static void on_changed(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
+{
+	struct change *c = container_of(wait, struct change, wait);
+	struct exchange *x = c->x;
+
+	if (x)
+		exchange_on_gone(x, NULL, NULL);
+	if (x && err)
+		exchange_reply_err(x, err);
+	else if (x)
+		c->again(x);
+	free(c);
+}
+
+static struct change *change_new(struct exchange *x, const struct sandbox_id *id,
+				 void (*again)(struct exchange *x))
+{
+	struct berthd *b = server_arg(exchange_server(x));
+	struct change *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		reply_error(x, -ENOMEM, ERR_INTERNAL, "out of memory");
+		return NULL;
+	}
+	c->x = x;
+	c->registry = b->registry;
+	c->id = *id;
+	c->again = again;
+	c->wait.done = on_changed;
+	list_init(&c->wait.link);
+	exchange_on_gone(x, on_gone, c);
+	return c;
+}
+
+/* True: another change is under way, and `again` follows. */
+static bool must_wait(struct exchange *x, struct sandbox *sb, void (*again)(struct exchange *x))
+{
+	struct change *c;
+
+	if (!sb->is_changing)
+		return false;
+	c = change_new(x, &sb->id, again);
+	if (c)
+		sandbox_change(sb, &c->wait);
+	return true;
+}
+
+/* Takes the request's settings. */
+static void change(struct exchange *x, const struct sandbox_id *id,
+		   struct settings_request *request, bool is_new)
+{
+	struct change *c = change_new(x, id, NULL);
+	struct sandbox *sb = c ? registry_find(c->registry, id) : NULL;
+	struct err err;
+
+	if (c && !sb)
+		sb = registry_add(c->registry, id);
+	if (!sb) {
+		settings_close(&request->settings);
+		err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
+		if (c)
+			finish(c, NULL, &err);
+		return;
+	}
+	c->is_new = is_new;
+	c->start = request->start;
+	if (!sb->is_stored && request->start && sb->state == SANDBOX_COLD) {
+		/* The start stores them, with the generation. */
+		settings_close(&sb->settings);
+		sb->settings = request->settings;
+		start(c, sb);
+	} else if (sandbox_save_settings(sb, &request->settings, on_stored, c) < 0) {
+		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
+		finish(c, sb, &err);
+		sandbox_discard(sb);
+	}
+}
+
+/* --- making --- */
+
+static int make_id(struct sandbox_id *ret)
+{
+	static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
+	unsigned char bytes[ID_MADE_LEN];
+
+	*ret = (struct sandbox_id){{0}};
+	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+		return -EIO;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		ret->text[i] = base32[bytes[i] & 31];
+	return 0;
+}
+
+/* The key has made that sandbox already, or is about to. */
+static void answer_again(struct exchange *x, struct sandbox *sb, bool wants_start)
+{
+	struct change *c;
+
+	if (must_wait(x, sb, handle_sandbox_create))
+		return;
+	c = change_new(x, &sb->id, NULL);
+	if (!c)
+		return;
+	c->is_new = true;
+	if (wants_start || !sb->is_stored)
+		start(c, sb);
+	else
+		finish(c, sb, NULL);
+}
+
+static void make(struct exchange *x, struct settings_request *request, struct str key)
+{
+	struct berthd *b = server_arg(exchange_server(x));
+	struct sandbox_id id;
+
+	if (request->id.len ? sandbox_id_parse(request->id, &id) : make_id(&id)) {
+		settings_close(&request->settings);
+		reply_error(
+			x, -EINVAL, ERR_INVALID_REQUEST,
+			"id must have 1 to 63 letters, digits and dashes, and begin and end with a "
+			"letter or digit");
+	} else if (registry_find(b->registry, &id)) {
+		settings_close(&request->settings);
+		reply_error(x, -EEXIST, ERR_CONFLICT,
+			    "a sandbox of that ID is there already; PUT changes its settings");
+	} else {
+		if (key.len)
+			idempotency_add(registry_keys(b->registry), key, &id);
+		change(x, &id, request, true);
+	}
+}
+
+void handle_sandbox_create(struct exchange *x)
+{
+	struct berthd *b = server_arg(exchange_server(x));
+	const struct str *given = http_header_find(exchange_head(x), STR("idempotency-key"));
+	struct str key = given ? *given : STR("");
+	struct settings_request request = {.is_strict = false};
+	struct sandbox *sb = NULL;
+	struct sandbox_id id;
+	struct err err;
+
+	if (key.len > IDEMPOTENCY_KEY_MAX) {
+		reply_error(x, -EINVAL, ERR_INVALID_REQUEST,
+			    "the Idempotency-Key is longer than 128 characters");
+		return;
+	}
+	settings_init(&request.settings);
+	if (settings_read(exchange_arena(x), exchange_buffered(x), &request, &err) < 0) {
+		exchange_reply_err(x, &err);
+		return;
+	}
+	if (key.len && idempotency_find(registry_keys(b->registry), key, &id))
+		sb = registry_find(b->registry, &id);
+	if (sb) {
+		settings_close(&request.settings);
+		answer_again(x, sb, request.start);
+	} else {
+		make(x, &request, key);
+	}
+}
+
+/* --- changing --- */
+
+static int copy_settings(struct settings *ret, const struct sandbox *sb)
+{
+	if (sb && !sb->is_unreadable)
+		return settings_copy(ret, &sb->settings);
+	settings_init(ret);
+	return 0;
+}
+
+void handle_sandbox_put(struct exchange *x)
+{
+	struct berthd *b = server_arg(exchange_server(x));
+	struct settings_request request = {.is_strict = true};
+	struct sandbox *sb = NULL;
+	struct sandbox_id id;
+	struct err err;
+	int r;
+
+	r = handle_path_id(x, &id, &err);
+	if (r == 0)
+		sb = registry_find(b->registry, &id);
+	if (sb)
+		r = handle_check_generation(x, sb, &err);
+	if (sb && r == 0 && sandbox_is_leaving(sb))
+		r = err_set(&err, -EBUSY, ERR_CONFLICT,
+			    "the sandbox is being deleted: try again when it is gone");
+	if (sb && r == 0 && must_wait(x, sb, handle_sandbox_put))
+		return;
+	if (r == 0 && copy_settings(&request.settings, sb) < 0)
+		r = err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	if (r == 0) {
+		r = settings_read(exchange_arena(x), exchange_buffered(x), &request, &err);
+		if (r < 0)
+			settings_close(&request.settings);
+	}
+	if (r < 0)
+		exchange_reply_err(x, &err);
+	else
+		change(x, &id, &request, false);
+}

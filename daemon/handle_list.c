@@ -1,0 +1,97 @@
+/* GET /v1/sandbox: all of them, page by page. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/berthd.h"
+#include "daemon/handle_sandbox.h"
+#include "daemon/registry.h"
+#include "daemon/routes.h"
+#include "proto/uri.h"
+
+#define LIST_MAX     1000
+#define LIST_DEFAULT 100
+#define LOOKS_MAX    10000 /* at sandboxes, for one page, whether they are listed or not */
+
+static int list_limit(struct exchange *x, size_t *ret, struct err *err)
+{
+	struct str text;
+	char *end;
+	long limit;
+	int r = uri_query(exchange_arena(x), exchange_head(x)->query, STR("limit"), &text);
+
+	*ret = LIST_DEFAULT;
+	if (r == 0)
+		return 0;
+	limit = r == 1 && text.len ? strtol(text.at, &end, 10) : 0;
+	if (r < 0 || limit < 1 || limit > LIST_MAX || *end)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "limit must be a number from 1 to %d", LIST_MAX);
+	*ret = (size_t)limit;
+	return 0;
+}
+
+/* "name=value", or "name" for any value. */
+static bool has_label(const struct sandbox *sb, struct str wanted)
+{
+	struct str list = sb->settings.labels;
+	bool is_whole = memchr(wanted.at, '=', wanted.len) != NULL;
+	const char *item;
+
+	while ((item = frame_list_next(&list))) {
+		size_t len = is_whole ? strlen(item) : strcspn(item, "=");
+
+		if (str_eq((struct str){item, len}, wanted))
+			return true;
+	}
+	return false;
+}
+
+static bool is_listed(const struct sandbox *sb, struct str state, struct str label)
+{
+	return sb->is_stored && (!state.len || str_eq(state, str_of(sandbox_state_name(sb)))) &&
+	       (!label.len || has_label(sb, label));
+}
+
+void handle_sandbox_list(struct exchange *x)
+{
+	struct berthd *b = server_arg(exchange_server(x));
+	struct str cursor = STR(""), state = STR(""), label = STR("");
+	struct str query = exchange_head(x)->query;
+	struct sandbox *sb;
+	struct json_writer w;
+	struct err err;
+	size_t limit, n = 0, looks = 0;
+
+	if (list_limit(x, &limit, &err) < 0) {
+		exchange_reply_err(x, &err);
+		return;
+	}
+	if (uri_query(exchange_arena(x), query, STR("cursor"), &cursor) < 0 ||
+	    uri_query(exchange_arena(x), query, STR("state"), &state) < 0 ||
+	    uri_query(exchange_arena(x), query, STR("label"), &label) < 0) {
+		err_set(&err, -EINVAL, ERR_INVALID_REQUEST, "the query is malformed");
+		exchange_reply_err(x, &err);
+		return;
+	}
+	json_writer_init(&w, false);
+	json_object(&w);
+	json_key(&w, "sandboxes");
+	json_array(&w);
+	for (sb = registry_next(b->registry, cursor.at); sb && n < limit && looks < LOOKS_MAX;
+	     sb = registry_next(b->registry, sb->id.text), looks++) {
+		cursor = str_of(sb->id.text);
+		if (is_listed(sb, state, label)) {
+			handle_write_sandbox(&w, sb);
+			n++;
+		}
+	}
+	json_array_end(&w);
+	if (sb) {
+		json_key(&w, "cursor");
+		json_str(&w, cursor);
+	}
+	json_object_end(&w);
+	exchange_reply_json(x, 200, &w);
+	json_writer_close(&w);
+}

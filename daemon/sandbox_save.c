@@ -1,0 +1,136 @@
+/* The durable facts of one sandbox: stored before anybody is told of them. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "daemon/registry.h"
+#include "daemon/sandbox.h"
+
+struct save {
+	struct sandbox *sb;
+	store_sandbox_done_fn *done;
+	void *arg;
+	bool has_settings;
+	struct settings settings;
+};
+
+static void free_save(struct save *save)
+{
+	if (save->has_settings)
+		settings_close(&save->settings);
+	free(save);
+}
+
+static void take_settings(struct save *save)
+{
+	struct sandbox *sb = save->sb;
+	struct settings old = sb->settings;
+
+	sb->settings = save->settings;
+	save->settings = old;
+	if (sb->is_unreadable)
+		sb->last_failure.err.code = ERR_NONE;
+	sb->is_unreadable = false;
+}
+
+static void on_saved(void *arg, int result, const struct err *err)
+{
+	struct save *save = arg;
+	struct sandbox *sb = save->sb;
+	bool is_change = save->has_settings;
+
+	sb->is_stored = sb->is_stored || result == 0;
+	if (is_change)
+		sb->is_changing = false;
+	if (is_change && result == 0)
+		take_settings(save);
+	save->done(save->arg, result, err);
+	free_save(save);
+	if (is_change)
+		sandbox_tell(sb, &sb->changes, sb->is_stored ? NULL : err);
+	sb->saves--; /* which has kept it so far */
+	sandbox_discard(sb);
+}
+
+static int submit(struct save *save, const struct settings *settings)
+{
+	struct sandbox *sb = save->sb;
+	struct sandbox_fact fact = {
+		.id = sb->id,
+		.created_at_ms = sb->created_at_ms,
+		.generation = sb->generation,
+	};
+	struct buf text;
+	int r;
+
+	if (registry_is_stopping(sb->registry))
+		return -ESHUTDOWN;
+	buf_init(&text, 2 * (SETTINGS_ENV_MAX + SETTINGS_LABELS_MAX) + 65536);
+	r = settings_store(settings, &text);
+	fact.settings = (struct str){buf_at(&text), buf_len(&text)};
+	if (r == 0)
+		r = store_sandbox_save(registry_store(sb->registry), &fact,
+				       save->has_settings ? STORE_SETTINGS : STORE_GENERATION,
+				       on_saved, save);
+	buf_close(&text);
+	if (r == 0)
+		sb->saves++;
+	return r;
+}
+
+int sandbox_save_generation(struct sandbox *sb, store_sandbox_done_fn *done, void *arg)
+{
+	struct save *save = calloc(1, sizeof(*save));
+	int r;
+
+	if (!save)
+		return -ENOMEM;
+	*save = (struct save){.sb = sb, .done = done, .arg = arg};
+	r = submit(save, &sb->settings);
+	if (r < 0)
+		free_save(save);
+	return r;
+}
+
+int sandbox_save_settings(struct sandbox *sb, struct settings *settings,
+			  store_sandbox_done_fn *done, void *arg)
+{
+	struct save *save = calloc(1, sizeof(*save));
+	int r;
+
+	if (!save) {
+		settings_close(settings);
+		return -ENOMEM;
+	}
+	*save = (struct save){sb, done, arg, true, *settings};
+	settings_init(settings);
+	r = submit(save, &save->settings);
+	if (r < 0)
+		free_save(save);
+	else
+		sb->is_changing = true;
+	return r;
+}
+
+int sandbox_change(struct sandbox *sb, struct sandbox_wait *wait)
+{
+	if (!sb->is_changing)
+		return 1;
+	list_append(&sb->changes, &wait->link);
+	return 0;
+}
+
+bool sandbox_is_leaving(const struct sandbox *sb)
+{
+	return sb->state == SANDBOX_DESTROYING || !list_is_empty(&sb->deletes);
+}
+
+void sandbox_discard(struct sandbox *sb)
+{
+	if (sb->is_stored || sb->state != SANDBOX_COLD || sb->saves || !list_is_empty(&sb->uses) ||
+	    !list_is_empty(&sb->stops) || !list_is_empty(&sb->deletes) ||
+	    !list_is_empty(&sb->changes))
+		return;
+	registry_unlink(sb->registry, sb);
+	sandbox_free(sb);
+}
