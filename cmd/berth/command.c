@@ -192,7 +192,8 @@ static int take_ending(struct str text)
 	struct arena arena;
 	int code;
 
-	arena_init(&arena, EVENT_ARENA_MAX);
+	/* A whole answer holds the output too, which is passed over but counts. */
+	arena_init(&arena, EVENT_ARENA_MAX + 2 * text.len);
 	if (json_parse(&arena, text, ending_fields, &ending, NULL) < 0) {
 		code = -EPROTO;
 	} else if (ending.error.len) {
@@ -242,13 +243,23 @@ static int show_answer(const struct running *running, const struct answer *answe
 	return code;
 }
 
+/* As a shell says it. The signal that was heard is taken; the next does what it always does. */
+static int interrupted(int fd)
+{
+	struct signalfd_siginfo info = {.ssi_signo = SIGINT};
+
+	while (read(fd, &info, sizeof(info)) > 0)
+		;
+	return 128 + (int)info.ssi_signo;
+}
+
 static int finish(const struct running *running, const struct answer *answer, int r,
 		  const struct err *err)
 {
 	if (r == -EPIPE)
 		return EXIT_PIPE;
 	if (r == -EINTR)
-		return EXIT_INTERRUPTED;
+		return interrupted(running->interrupt_fd);
 	if (r == -EPROTO) {
 		screen_error("an event cannot be understood (is it berthd's?)");
 		return EXIT_NOT_RUN;
@@ -287,20 +298,29 @@ static int ask(struct running *running)
 	return code;
 }
 
+sigset_t command_hold_signals(sigset_t *ret_before)
+{
+	sigset_t endings;
+
+	sigemptyset(&endings);
+	sigaddset(&endings, SIGINT);
+	sigaddset(&endings, SIGTERM);
+	sigaddset(&endings, SIGHUP);
+	sigprocmask(SIG_BLOCK, &endings, ret_before);
+	return endings;
+}
+
 int command_run(const struct command *command)
 {
 	struct running running = {.command = command, .code = -1};
-	struct signalfd_siginfo info;
 	cleanup_fd int fd = -1;
-	sigset_t interrupt, before;
+	sigset_t endings, before;
 	int code;
 
 	/* A reader who left is told by EPIPE: there may be a sandbox to remove yet. */
 	signal(SIGPIPE, SIG_IGN);
-	sigemptyset(&interrupt);
-	sigaddset(&interrupt, SIGINT);
-	sigprocmask(SIG_BLOCK, &interrupt, &before);
-	running.interrupt_fd = fd = signalfd(-1, &interrupt, SFD_CLOEXEC | SFD_NONBLOCK);
+	endings = command_hold_signals(&before);
+	running.interrupt_fd = fd = signalfd(-1, &endings, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0) {
 		screen_error("cannot wait for signals: %m");
 		return EXIT_NOT_RUN;
@@ -308,9 +328,6 @@ int command_run(const struct command *command)
 	buf_init(&running.bytes, CLIENT_EVENT_MAX);
 	code = ask(&running);
 	buf_close(&running.bytes);
-	/* The one that was heard is taken; the next does what it always does. */
-	while (read(fd, &info, sizeof(info)) > 0)
-		;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return code;
 }

@@ -5,6 +5,7 @@
 #ifndef BERTH_CMD_COMMAND_H
 #define BERTH_CMD_COMMAND_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,7 +34,13 @@ int command_init(struct command *command, const struct call *call,
 		 const struct command_flags *flags);
 void command_close(struct command *command);
 
-/* The command's exit code, EXIT_NOT_RUN, EXIT_INTERRUPTED or EXIT_PIPE. */
+/*
+ * Signals that ask us to end wait until somebody hears them, as command_run() does. Returns which,
+ * and what was held before.
+ */
+sigset_t command_hold_signals(sigset_t *ret_before);
+
+/* The command's exit code, EXIT_NOT_RUN, EXIT_PIPE, or 128 and the signal that ended it. */
 int command_run(const struct command *command);
 
 #endif

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,23 +93,35 @@ static void remove_sandbox(const struct globals *globals, const char *id)
 	answer_close(&answer);
 }
 
-static int run_in_sandbox(const struct call *call, struct command *command)
+static int make_and_run(const struct call *call, struct command *command, struct sandbox_id *ret)
 {
-	struct sandbox_id id;
 	struct answer answer;
 	struct err err;
-	int code, r;
+	int r;
 
 	answer_init(&answer);
-	r = make_sandbox(call, &id, &answer, &err);
+	r = make_sandbox(call, ret, &answer, &err);
 	if (r < 0)
 		client_failed(call->globals, &answer, r, &err);
 	answer_close(&answer);
 	if (r < 0)
 		return EXIT_NOT_RUN;
-	command->id = id.text;
-	code = command_run(command);
-	if (call->values[RUN_RM])
+	command->id = ret->text;
+	return command_run(command);
+}
+
+/* A signal while the sandbox is made is heard when there is a command to end, and then what is to
+ * be removed is known. The next one does what it always does. */
+static int run_and_remove(const struct call *call, struct command *command)
+{
+	struct sandbox_id id = {""};
+	sigset_t before;
+	int code;
+
+	command_hold_signals(&before);
+	code = make_and_run(call, command, &id);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (id.text[0])
 		remove_sandbox(call->globals, id.text);
 	return code;
 }
@@ -118,10 +131,12 @@ static int run(const struct call *call)
 	static const struct command_flags places = {RUN_ENV, RUN_CWD, RUN_USER, RUN_TIMEOUT,
 						    RUN_STDIN};
 	struct command command;
+	struct sandbox_id id;
 	int code = command_init(&command, call, &places);
 
 	if (code == EXIT_OK)
-		code = run_in_sandbox(call, &command);
+		code = call->values[RUN_RM] ? run_and_remove(call, &command)
+					    : make_and_run(call, &command, &id);
 	command_close(&command);
 	return code;
 }

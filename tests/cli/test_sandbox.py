@@ -80,6 +80,7 @@ def exec_json(place):
         client.answer(200, answer)
 
     server = api(place, handler)
+    answer["stdout"] = "x" * (3 << 20)
     r = place.run("exec", "--json", "web", "x")
     equal((r.returncode, json.loads(r.stdout), r.stderr, server.failures), (3, answer, "", []))
 
@@ -241,7 +242,7 @@ def exit_before_stdin(place):
     process.communicate()
 
 
-def interrupted(place):
+def ended_by(place, number):
     gone = []
 
     def handler(client, request):
@@ -253,9 +254,9 @@ def interrupted(place):
     server = api(place, handler)
     process = popen(place, "run", "--rm", "--name", "web", "x")
     equal(process.stdout.readline(), b"ready\n")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    equal((process.returncode, out, err), (130, b"", b""))
+    equal((process.returncode, out, err), (128 + number, b"", b""))
     equal(server.requests[-1], ("DELETE", "/v1/sandbox/web"))
     place.servers.remove(server)
     server.close()
@@ -464,7 +465,9 @@ main([
     ("standard input and output flow side by side", stdin_streams),
     ("standard input from a file, and none", stdin_whole),
     ("the command's end does not wait for input", exit_before_stdin),
-    ("Ctrl-C closes the connection, removes, exits with 130", interrupted),
+    ("Ctrl-C closes the connection, removes, exits with 130", lambda place: ended_by(place, signal.SIGINT)),
+    ("SIGTERM does, and exits with 143", lambda place: ended_by(place, signal.SIGTERM)),
+    ("SIGHUP does, and exits with 129", lambda place: ended_by(place, signal.SIGHUP)),
     ("Ctrl-C while nobody reads our output", interrupted_while_stuck),
     ("a second Ctrl-C ends at once", second_interrupt),
     ("a closed pipe ends the command, removes, exits with 141", closed_pipe),
