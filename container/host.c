@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/keyctl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -186,6 +188,11 @@ int container_host_init(struct container_host **ret, const struct container_host
 	host->has_one_id = config->is_rootless && config->ids_mapped < 2;
 	host->daemon_uid = config->daemon_uid;
 	host->daemon_gid = config->daemon_gid;
+	/*
+	 * A runtime makes a session keyring for each container, and an ordinary user may have 200
+	 * keys in all. Sandboxes have no system call for keys, so one empty keyring does for all.
+	 */
+	host->has_keyring = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0;
 	if (snprintf(host->state_dir, PATH_MAX, "%s", config->state_dir) >= PATH_MAX ||
 	    snprintf(host->run_dir, PATH_MAX, "%s", config->run_dir) >= PATH_MAX)
 		r = err_set(err, -ENAMETOOLONG, ERR_INTERNAL, "a directory's path is too long");

@@ -20,6 +20,7 @@ struct container_host {
 	char closed_dir[PATH_MAX]; /* see passage.h; "" if no passage is needed */
 	enum runtime_kind kind;
 	bool is_rootless, has_one_id;
+	bool has_keyring; /* the session keyring is our own, and empty */
 	uid_t daemon_uid;
 	gid_t daemon_gid;
 	int state_fd, run_fd, sandboxes_fd, images_fd;

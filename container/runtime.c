@@ -65,6 +65,8 @@ int runtime_start(const struct container_host *host, const struct runtime_run *r
 	argv[n++] = "--detach";
 	argv[n++] = "--preserve-fds=1";
 	argv[n++] = "--pid-file=pid";
+	if (host->has_keyring && host->kind != RUNTIME_OTHER)
+		argv[n++] = "--no-new-keyring";
 	argv[n++] = bundle;
 	argv[n++] = run->id;
 	argv[n] = NULL;

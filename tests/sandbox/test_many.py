@@ -65,14 +65,22 @@ def test_execs(g):
     equal(g.sandbox("a")["generation"], 1, "generation")
 
 
+def keys_of(uid):
+    """How many of the kernel's keys a user has; an ordinary one may have 200."""
+    with open("/proc/key-users", encoding="utf-8") as file:
+        lines = [line.split() for line in file]
+    return next((int(words[3].split("/")[0]) for words in lines if words[0] == f"{uid}:"), 0)
+
+
 def test_creates(g):
     """A hundred sandboxes at once: all run, each its own; then nothing is left."""
     g.out("zero", ["true"])
     g.request("DELETE", "/v1/sandbox/zero")
-    before = g.state_of_things()
+    before, keys = g.state_of_things(), keys_of(g.uid)
     equal(at_once(100, lambda i: g.out(f"s{i}", "hostname")), [f"s{i}\n" for i in range(100)], "names")
     equal({s["state"] for s in g.list_all()}, {"running"}, "states")
     equal(len(g.inits()), 100, "inits")
+    check(g.is_root or keys_of(g.uid) < keys + 50, "keys", keys, keys_of(g.uid))
     equal(set(at_once(100, lambda i: g.request("DELETE", f"/v1/sandbox/s{i}").status)), {204}, "delete")
     g.check_same(before)
 
