@@ -350,6 +350,9 @@ void keeper_sandbox_bury(struct keeper_sandbox *sb)
 {
 	look_for_status(sb);
 	if (!sb->is_told) {
+		/* As a start that nobody waits for: it may be asked for again after HELLO. */
+		sb->keeper->unwanted += !sb->is_unwanted;
+		sb->is_unwanted = true;
 		keeper_sandbox_take_down(sb);
 		return;
 	}

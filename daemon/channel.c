@@ -97,7 +97,8 @@ static int receive(struct channel *ch, char *bytes, struct channel_frame *frame)
 	return 1;
 }
 
-static void take_frames(struct channel *ch)
+/* False: that was the last of them, and it is said. */
+static bool take_frames(struct channel *ch)
 {
 	char bytes[FRAME_MAX];
 	struct channel_frame frame;
@@ -106,15 +107,16 @@ static void take_frames(struct channel *ch)
 		int r = receive(ch, bytes, &frame);
 
 		if (r == 0)
-			return;
+			break;
 		if (r < 0) {
 			uv_poll_stop(&ch->poll);
 			ch->ops->failed(ch->arg, r);
-			return;
+			return false;
 		}
 		ch->ops->frame(ch->arg, &frame);
 		close_fds(&frame);
 	}
+	return ch->fd >= 0;
 }
 
 /* --- sending --- */
@@ -194,9 +196,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct channel *ch = container_of(poll, struct channel, poll);
 
+	/* Whoever went away without reading all may have said something before: that counts. */
 	if (status < 0) {
-		uv_poll_stop(&ch->poll);
-		ch->ops->failed(ch->arg, status);
+		if (take_frames(ch))
+			watch(ch);
 		return;
 	}
 	if (events & UV_WRITABLE)
@@ -211,25 +214,36 @@ static void watch(struct channel *ch)
 		      list_is_empty(&ch->queue) ? UV_READABLE : UV_READABLE | UV_WRITABLE, on_poll);
 }
 
+static int send_or_queue(struct channel *ch, struct str frame, const int *fds, unsigned fds_len)
+{
+	int r = -EAGAIN;
+
+	if (list_is_empty(&ch->queue))
+		r = send_now(ch->fd, frame, fds, fds_len);
+	if (r == -EAGAIN || r == -EINTR) {
+		r = queue(ch, frame, fds, fds_len);
+		watch(ch);
+	}
+	return r;
+}
+
 int channel_send(struct channel *channel, const struct channel_message *message)
 {
 	char bytes[FRAME_MAX];
-	int n, r = -EAGAIN;
-	struct str frame;
+	int n;
 
 	if (channel->fd < 0)
 		return -EPIPE;
 	n = frame_encode(bytes, sizeof(bytes), &message->head, message->fields, message->value);
 	if (n < 0)
 		return n;
-	frame = (struct str){bytes, (size_t)n};
-	if (list_is_empty(&channel->queue))
-		r = send_now(channel->fd, frame, message->fds, message->fds_len);
-	if (r == -EAGAIN || r == -EINTR) {
-		r = queue(channel, frame, message->fds, message->fds_len);
-		watch(channel);
-	}
-	return r;
+	return send_or_queue(channel, (struct str){bytes, (size_t)n}, message->fds,
+			     message->fds_len);
+}
+
+int channel_send_frame(struct channel *channel, struct str frame)
+{
+	return channel->fd < 0 ? -EPIPE : send_or_queue(channel, frame, NULL, 0);
 }
 
 /* --- life --- */

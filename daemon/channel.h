@@ -63,6 +63,9 @@ struct channel_message {
 /* 0; -EMSGSIZE, -ENOBUFS (the queue is full) or -EPIPE, and nothing was sent. */
 int channel_send(struct channel *channel, const struct channel_message *message);
 
+/* The same for a frame that is encoded already and carries no descriptors. */
+int channel_send_frame(struct channel *channel, struct str frame);
+
 /* Nothing is called any more but `closed`, when the memory may be freed. */
 void channel_close(struct channel *channel, void (*closed)(void *arg));
 

@@ -9,45 +9,67 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-#define RETRY_MS 50
+#define TICK_MS  50
+#define CALL_MAX 4096 /* bytes of a request's frame */
 
 struct keeper {
-	uv_loop_t *loop;
+	struct keeper_config config;
 	struct channel channel;
-	uv_timer_t retry;
-	const struct keeper_ops *ops;
-	void *arg;
-	struct list calls; /* that wait for their answer */
+	uv_timer_t tick;   /* while the line is down, or a call is refused */
+	struct list calls; /* that wait for their answer, in the order in which they were made */
+	unsigned calls_len;
 	uint32_t last_tag;
 	uint32_t abilities;
 	uint32_t to_be_told; /* RUNNING and EXITED frames that the welcome announced */
+	uint64_t down_at_ms; /* since when it is not ready */
+	bool has_channel;    /* also while that closes */
 	bool is_connected;
-	bool is_welcome;
+	bool is_ready; /* the keeper has told all it knows: requests are sent */
+	bool was_ready;
+	bool is_absent; /* that was told */
 	bool is_closing;
 	unsigned handles;
 	char runtime[PATH_MAX];
 	char path[PATH_MAX];
 };
 
-static void answer(struct keeper_call *call, struct keeper_answer *answer)
+/* Off the list, if it is on it. */
+static void drop_call(struct keeper *k, struct keeper_call *call)
 {
+	if (list_is_empty(&call->link))
+		return;
 	list_remove(&call->link);
+	k->calls_len--;
+	free((char *)call->frame.at);
+	call->frame = (struct str){NULL, 0};
+}
+
+static void answer(struct keeper *k, struct keeper_call *call, struct keeper_answer *answer)
+{
+	drop_call(k, call);
 	call->done(call, answer);
 }
 
-static void fail_call(struct keeper_call *call, enum err_code code, const char *sentence)
+static void fail_call(struct keeper *k, struct keeper_call *call)
 {
 	struct keeper_answer a = {.result = -EIO};
 
-	err_set(&a.err, -EIO, code, "%s", sentence);
-	answer(call, &a);
+	err_set(&a.err, -EIO, ERR_UNAVAILABLE, "%s", call->refusal);
+	answer(k, call, &a);
 }
 
-static void fail_all(struct keeper *k)
+/* Calls that are made meanwhile are not among them. */
+static void fail_refused(struct keeper *k)
 {
-	while (!list_is_empty(&k->calls))
-		fail_call(list_entry(k->calls.next, struct keeper_call, link), ERR_UNAVAILABLE,
-			  "berth-keeper was restarted while it worked on this: try again");
+	struct list now;
+
+	list_init(&now);
+	list_for_each_safe (node, &k->calls) {
+		if (list_entry(node, struct keeper_call, link)->refusal)
+			list_move(&now, node);
+	}
+	while (!list_is_empty(&now))
+		fail_call(k, list_entry(now.next, struct keeper_call, link));
 }
 
 /* --- frames from the keeper --- */
@@ -90,17 +112,26 @@ static int on_answer(struct keeper *k, struct channel_frame *frame)
 		struct keeper_call *call = list_entry(node, struct keeper_call, link);
 
 		if (call->tag == frame->head.tag) {
-			answer(call, &a);
+			answer(k, call, &a);
 			return 0;
 		}
 	}
 	return 0; /* cancelled meanwhile */
 }
 
+static void ask_waiting(struct keeper *k);
+
+static void told_all(struct keeper *k)
+{
+	k->is_ready = k->was_ready = true;
+	k->config.ops->ready(k->config.arg);
+	ask_waiting(k);
+}
+
 static void told_one(struct keeper *k)
 {
 	if (k->to_be_told && --k->to_be_told == 0)
-		k->ops->ready(k->arg);
+		told_all(k);
 }
 
 static int on_welcome(struct keeper *k, struct str message)
@@ -116,10 +147,9 @@ static int on_welcome(struct keeper *k, struct str message)
 	snprintf(k->runtime, sizeof(k->runtime), "%.*s", STR_ARGS(welcome.runtime));
 	if (welcome.warning.len)
 		log_warn("keeper: %.*s", STR_ARGS(welcome.warning));
-	k->is_welcome = true;
 	k->to_be_told = welcome.known;
 	if (!k->to_be_told)
-		k->ops->ready(k->arg);
+		told_all(k);
 	return 0;
 }
 
@@ -130,7 +160,7 @@ static int on_running(struct keeper *k, struct str message)
 
 	if (r < 0)
 		return r;
-	k->ops->running(k->arg, &running);
+	k->config.ops->running(k->config.arg, &running);
 	told_one(k);
 	return 0;
 }
@@ -142,7 +172,7 @@ static int on_exited(struct keeper *k, struct str message)
 
 	if (r < 0)
 		return r;
-	k->ops->exited(k->arg, &exited);
+	k->config.ops->exited(k->config.arg, &exited);
 	told_one(k);
 	return 0;
 }
@@ -185,40 +215,66 @@ static void on_failed(void *arg, int status)
 
 static const struct channel_ops channel_ops = {on_frame, on_failed};
 
-static int say_hello(struct keeper *k)
+static void on_tick(uv_timer_t *timer);
+
+static void tick_now(struct keeper *k)
+{
+	uv_timer_start(&k->tick, on_tick, 0, 0);
+}
+
+/* Owns the fd. A line that breaks at once is found broken by reading it. */
+static int line_up(struct keeper *k, int fd)
 {
 	struct keeper_hello hello = {.version = FRAME_VERSION};
+	int r = channel_open(&k->channel, k->config.loop, fd, &channel_ops, k);
 
-	return channel_send(&k->channel, &(struct channel_message){
-						 .head = {KEEPER_HELLO, FRAME_VERSION, 0},
-						 .fields = keeper_hello_fields,
-						 .value = &hello,
-					 });
-}
-
-static int line_up(struct keeper *k)
-{
-	int fd = channel_connect(k->path), r;
-
-	if (fd < 0)
-		return fd;
-	r = channel_open(&k->channel, k->loop, fd, &channel_ops, k);
 	if (r < 0)
 		return r;
-	k->is_connected = true;
-	k->is_welcome = false;
-	return say_hello(k);
+	k->has_channel = k->is_connected = true;
+	k->to_be_told = 0;
+	channel_send(&k->channel, &(struct channel_message){
+					  .head = {KEEPER_HELLO, FRAME_VERSION, 0},
+					  .fields = keeper_hello_fields,
+					  .value = &hello,
+				  });
+	return 0;
 }
 
-static void on_retry(uv_timer_t *timer)
+/* Those have waited long enough for a keeper. */
+static void refuse_late(struct keeper *k)
 {
-	struct keeper *k = container_of(timer, struct keeper, retry);
+	uint64_t now = uv_now(k->config.loop);
 
-	fail_all(k); /* nothing of theirs has reached a keeper that will answer */
-	if (k->is_connected)
-		reconnect(k);
-	else if (!k->is_closing && line_up(k) < 0)
-		uv_timer_start(&k->retry, on_retry, RETRY_MS, 0);
+	list_for_each (node, &k->calls) {
+		struct keeper_call *call = list_entry(node, struct keeper_call, link);
+		uint64_t since =
+			call->asked_at_ms > k->down_at_ms ? call->asked_at_ms : k->down_at_ms;
+
+		if (now - since >= KEEPER_WAIT_MS)
+			call->refusal = "berth-keeper has ended and does not come back: try again";
+	}
+	if (!k->was_ready && !k->is_absent && now - k->down_at_ms >= KEEPER_WAIT_MS) {
+		k->is_absent = true;
+		k->config.ops->absent(k->config.arg);
+	}
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct keeper *k = container_of(timer, struct keeper, tick);
+	int fd;
+
+	if (!k->is_ready)
+		refuse_late(k);
+	fail_refused(k);
+	if (k->is_ready || k->is_closing)
+		return;
+	if (!k->has_channel) {
+		fd = channel_connect(k->path);
+		if (fd >= 0)
+			line_up(k, fd);
+	}
+	uv_timer_start(&k->tick, on_tick, TICK_MS, 0);
 }
 
 static void release(struct keeper *k)
@@ -229,46 +285,48 @@ static void release(struct keeper *k)
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-	release(container_of((uv_timer_t *)handle, struct keeper, retry));
+	release(container_of((uv_timer_t *)handle, struct keeper, tick));
 }
 
 static void on_channel_closed(void *arg)
 {
 	struct keeper *k = arg;
 
+	k->has_channel = false;
 	if (k->is_closing)
 		release(k);
 	else
-		uv_timer_start(&k->retry, on_retry, 0, 0);
+		tick_now(k);
 }
 
 static void reconnect(struct keeper *k)
 {
-	k->is_connected = false;
+	if (k->is_ready)
+		k->down_at_ms = uv_now(k->config.loop);
+	k->is_connected = k->is_ready = false;
 	channel_close(&k->channel, on_channel_closed);
-	fail_all(k);
 }
 
-int keeper_open(struct keeper **ret, uv_loop_t *loop, const char *path,
-		const struct keeper_ops *ops, void *arg)
+int keeper_open(struct keeper **ret, const struct keeper_config *config)
 {
 	struct keeper *k = calloc(1, sizeof(*k));
 	int r;
 
-	if (!k)
+	if (!k) {
+		close(config->fd);
 		return -ENOMEM;
-	k->loop = loop;
-	k->ops = ops;
-	k->arg = arg;
-	snprintf(k->path, sizeof(k->path), "%s", path);
+	}
+	k->config = *config;
+	snprintf(k->path, sizeof(k->path), "%s", config->path);
 	list_init(&k->calls);
-	r = line_up(k);
+	k->down_at_ms = uv_now(config->loop);
+	r = line_up(k, config->fd);
 	if (r < 0) {
-		/* A channel that was opened is closed by the process's end: this is start-up. */
 		free(k);
 		return r;
 	}
-	uv_timer_init(loop, &k->retry);
+	uv_timer_init(config->loop, &k->tick);
+	uv_timer_start(&k->tick, on_tick, TICK_MS, 0);
 	k->handles = 1;
 	*ret = k;
 	return 0;
@@ -277,13 +335,15 @@ int keeper_open(struct keeper **ret, uv_loop_t *loop, const char *path,
 void keeper_close(struct keeper *keeper)
 {
 	keeper->is_closing = true;
-	if (keeper->is_connected) {
+	if (keeper->has_channel)
 		keeper->handles++;
-		keeper->is_connected = false;
+	if (keeper->is_connected)
 		channel_close(&keeper->channel, on_channel_closed);
-	}
-	uv_close((uv_handle_t *)&keeper->retry, on_timer_closed);
-	fail_all(keeper);
+	keeper->is_connected = keeper->is_ready = false;
+	uv_close((uv_handle_t *)&keeper->tick, on_timer_closed);
+	list_for_each (node, &keeper->calls)
+		list_entry(node, struct keeper_call, link)->refusal = "berthd is stopping";
+	fail_refused(keeper);
 }
 
 uint32_t keeper_abilities(const struct keeper *keeper)
@@ -298,14 +358,66 @@ const char *keeper_runtime(const struct keeper *keeper)
 
 /* --- calls --- */
 
-/* An answer never comes before the call returns: what cannot be sent fails on the next turn. */
+static void refuse(struct keeper *k, struct keeper_call *c, const char *why)
+{
+	c->refusal = why;
+	if (!k->is_closing)
+		tick_now(k);
+}
+
+static void ask(struct keeper *k, struct keeper_call *c)
+{
+	if (c->tries++ >= KEEPER_TRIES)
+		refuse(k, c, "berth-keeper ended each time it worked on this");
+	else if (channel_send_frame(&k->channel, c->frame) == -ENOBUFS)
+		refuse(k, c, "berth-keeper does not read what it is asked: try again");
+}
+
+/* Ends of groups first: a number that the old keeper was rid of may be given anew. */
+static void ask_waiting(struct keeper *k)
+{
+	for (int pass = 0; pass < 2; pass++) {
+		list_for_each (node, &k->calls) {
+			struct keeper_call *c = list_entry(node, struct keeper_call, link);
+
+			if (!c->refusal && (c->type == KEEPER_GROUP_END) == (pass == 0))
+				ask(k, c);
+		}
+	}
+}
+
+/* The frame is kept until the answer is there. */
+static bool keep_frame(struct keeper_call *c, const struct channel_message *message)
+{
+	char bytes[CALL_MAX], *copy;
+	int n = frame_encode(bytes, sizeof(bytes), &message->head, message->fields, message->value);
+
+	copy = n < 0 ? NULL : malloc((size_t)n);
+	if (!copy)
+		return false;
+	memcpy(copy, bytes, (size_t)n);
+	c->frame = (struct str){copy, (size_t)n};
+	return true;
+}
+
+/* An answer never comes before the call returns: what cannot be asked fails on the next turn. */
 static void call(struct keeper *k, struct keeper_call *c, struct channel_message *message)
 {
+	bool has_room = k->calls_len < KEEPER_CALLS_MAX;
+
 	c->tag = ++k->last_tag ? k->last_tag : ++k->last_tag;
-	message->head = (struct frame_head){message->head.type, FRAME_VERSION, c->tag};
+	c->type = message->head.type;
+	c->tries = 0;
+	c->refusal = NULL;
+	c->frame = (struct str){NULL, 0};
+	c->asked_at_ms = uv_now(k->config.loop);
+	message->head = (struct frame_head){c->type, FRAME_VERSION, c->tag};
 	list_append(&k->calls, &c->link);
-	if (!k->is_connected || channel_send(&k->channel, message) < 0)
-		uv_timer_start(&k->retry, on_retry, 0, 0);
+	k->calls_len++;
+	if (!has_room || !keep_frame(c, message))
+		refuse(k, c, "too much is being asked of berth-keeper: try again");
+	else if (k->is_ready)
+		ask(k, c);
 }
 
 void keeper_start(struct keeper *keeper, struct keeper_call *c, const struct keeper_start *start)
@@ -342,15 +454,30 @@ void keeper_group_end(struct keeper *keeper, struct keeper_call *c,
 
 void keeper_cancel(struct keeper *keeper, struct keeper_call *c)
 {
-	list_remove(&c->link);
+	drop_call(keeper, c);
+}
+
+static void tell(struct keeper *k, struct channel_message *message)
+{
+	message->head = (struct frame_head){message->head.type, FRAME_VERSION, 0};
+	if (k->is_connected)
+		channel_send(&k->channel, message);
 }
 
 void keeper_forget(struct keeper *keeper, const struct keeper_ref *ref)
 {
-	if (keeper->is_connected)
-		channel_send(&keeper->channel, &(struct channel_message){
-						       .head = {KEEPER_FORGET, FRAME_VERSION, 0},
-						       .fields = keeper_ref_fields,
-						       .value = ref,
-					       });
+	tell(keeper, &(struct channel_message){
+			     .head = {.type = KEEPER_FORGET},
+			     .fields = keeper_ref_fields,
+			     .value = ref,
+		     });
+}
+
+void keeper_group_drop(struct keeper *keeper, const struct keeper_group_ref *group)
+{
+	tell(keeper, &(struct channel_message){
+			     .head = {.type = KEEPER_GROUP_END},
+			     .fields = keeper_group_ref_fields,
+			     .value = group,
+		     });
 }

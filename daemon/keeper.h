@@ -1,6 +1,10 @@
 /*
- * berthd's line to berth-keeper. Calls are answered exactly once, also when the line breaks: then
- * with ERR_UNAVAILABLE. A broken line is made anew by itself; the keeper says again what it knows.
+ * berthd's line to berth-keeper. A broken line is made anew by itself; the keeper says again what
+ * it knows. Calls wait meanwhile, and those whose answer was lost are asked again: every request
+ * can be asked twice. A START that had succeeded is told as `running` before; whoever waits for it
+ * cancels it then. Each call is answered exactly once; with ERR_UNAVAILABLE when the keeper stays
+ * away for KEEPER_WAIT_MS, when it has ended KEEPER_TRIES times over the call, or when
+ * KEEPER_CALLS_MAX others wait.
  */
 #ifndef BERTH_DAEMON_KEEPER_H
 #define BERTH_DAEMON_KEEPER_H
@@ -15,6 +19,10 @@
 #include "daemon/channel.h"
 #include "proto/keeper.h"
 
+#define KEEPER_WAIT_MS   10000
+#define KEEPER_TRIES     5
+#define KEEPER_CALLS_MAX 16384
+
 struct keeper;
 
 struct keeper_ops {
@@ -23,6 +31,8 @@ struct keeper_ops {
 	void (*ready)(void *arg);
 	/* Its init has ended and all is taken down. keeper_forget() it when the fact is stored. */
 	void (*exited)(void *arg, const struct keeper_exited *exited);
+	/* Nobody has answered for KEEPER_WAIT_MS since keeper_open(), not even once. */
+	void (*absent)(void *arg);
 };
 
 /* Lent for the call; fds are closed after it unless taken. */
@@ -38,13 +48,25 @@ struct keeper_answer {
 
 struct keeper_call {
 	struct list link;
-	uint32_t tag;
 	void (*done)(struct keeper_call *call, struct keeper_answer *answer);
+	/* The line's own. */
+	uint32_t tag;
+	uint16_t type;
+	unsigned tries;
+	uint64_t asked_at_ms;
+	const char *refusal; /* why it is answered on the next turn; NULL: it waits */
+	struct str frame;    /* as it is asked again; its bytes are malloc'd */
 };
 
-/* Connects now; -errno and a sentence if no keeper answers at the path. */
-int keeper_open(struct keeper **ret, uv_loop_t *loop, const char *path,
-		const struct keeper_ops *ops, void *arg);
+struct keeper_config {
+	uv_loop_t *loop;
+	const char *path; /* of the socket, for when the line breaks */
+	int fd;           /* connected; owned from here on, also on failure */
+	const struct keeper_ops *ops;
+	void *arg;
+};
+
+int keeper_open(struct keeper **ret, const struct keeper_config *config);
 /* Open calls are answered with ERR_UNAVAILABLE; then it is closed and freed on the loop. */
 void keeper_close(struct keeper *keeper);
 
@@ -62,5 +84,7 @@ void keeper_group_end(struct keeper *keeper, struct keeper_call *call,
 /* The answer will find nobody; fds that come with it are closed. */
 void keeper_cancel(struct keeper *keeper, struct keeper_call *call);
 void keeper_forget(struct keeper *keeper, const struct keeper_ref *ref);
+/* As keeper_group_end(), for an empty group that is not needed; nobody waits for it. */
+void keeper_group_drop(struct keeper *keeper, const struct keeper_group_ref *group);
 
 #endif

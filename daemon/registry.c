@@ -217,7 +217,17 @@ static void on_ready(void *arg)
 	}
 }
 
-static const struct keeper_ops keeper_ops = {on_running, on_ready, on_exited};
+static void on_absent(void *arg)
+{
+	struct registry *r = arg;
+	struct err err;
+
+	err_set(&err, -ETIMEDOUT, ERR_UNAVAILABLE, "no berth-keeper answers on %s/keeper.sock",
+		r->run_dir);
+	r->config.ready(r->config.arg, &err);
+}
+
+static const struct keeper_ops keeper_ops = {on_running, on_ready, on_exited, on_absent};
 
 /* --- life --- */
 
@@ -255,7 +265,12 @@ static void on_loaded(void *arg, int result, const struct err *err)
 
 	if (result == 0) {
 		snprintf(path, sizeof(path), "%s/keeper.sock", r->run_dir);
-		result = keeper_open(&r->keeper, r->config.loop, path, &keeper_ops, r);
+		int fd = channel_connect(path);
+
+		result = fd < 0 ? fd
+				: keeper_open(&r->keeper,
+					      &(struct keeper_config){r->config.loop, path, fd,
+								      &keeper_ops, r});
 		if (result < 0)
 			err_set(&failure, result, ERR_UNAVAILABLE,
 				"no berth-keeper answers on %s: %s", path, strerror(-result));

@@ -177,6 +177,9 @@ static void on_killed(struct keeper_call *call, struct keeper_answer *answer)
 
 	if (answer->result < 0 && answer->err.code == ERR_UNAVAILABLE) {
 		sb->is_kill_owed = true; /* asked again when the keeper is back */
+		sandbox_tell(sb, &sb->stops, &answer->err);
+		sandbox_tell(sb, &sb->deletes, &answer->err);
+		sandbox_tell(sb, &sb->uses, &answer->err);
 		return;
 	}
 	if (sb->state == SANDBOX_STOPPING)
@@ -494,12 +497,21 @@ void sandbox_free(struct sandbox *sb)
 	free(sb);
 }
 
+/* Asked for, and the keeper was lost before it could say what came of it. */
+static bool is_start_open(const struct sandbox *sb)
+{
+	return sb->state == SANDBOX_STARTING && sb->phase == PHASE_KEEPER;
+}
+
 /* It ran when we came, or the keeper was gone for a while and says so again. */
 void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
 {
 	sb->is_seen = true;
 	if (sb->is_kill_owed) {
 		kill_container(sb);
+	} else if (is_start_open(sb)) {
+		keeper_cancel(keeper_of(sb), &sb->call);
+		greet(sb, (pid_t)running->pid);
 	} else if (sb->state == SANDBOX_COLD) {
 		enter(sb, SANDBOX_STARTING);
 		greet(sb, (pid_t)running->pid);
@@ -515,7 +527,11 @@ void sandbox_exited(struct sandbox *sb, const struct keeper_exited *exited)
 	err_set(&why, -ECHILD, ERR_EXEC_TRANSPORT_ERROR,
 		"the sandbox's first process ended (%s): everything in it ended with it",
 		exited->oom_kills ? "out of memory" : "killed or crashed");
-	if (sb->state == SANDBOX_RUNNING) {
+	if (is_start_open(sb)) {
+		keeper_cancel(keeper_of(sb), &sb->call);
+		why.code = ERR_START_FAILED;
+		fail_start(sb, &why);
+	} else if (sb->state == SANDBOX_RUNNING) {
 		gone(sb, &why);
 	} else if (sb->state == SANDBOX_STARTING && sb->phase == PHASE_AGENT) {
 		why.code = ERR_START_FAILED;

@@ -1,6 +1,8 @@
 """berthd, the keeper, or both are killed: sandboxes live on and are found again."""
 
+import concurrent.futures
 import os
+import time
 
 from ground import check, equal, main, until
 
@@ -59,18 +61,70 @@ def test_keeper_killed(g):
         iterator = iter(events)
         next(iterator)
     for _ in range(3):
-        before = g.keeper()
         g.kill_keeper()
-        until(lambda: g.keeper() not in (None, before), "another keeper")  # pylint: disable=cell-var-from-loop
         g.out("a", ["true"])
-    until(lambda: g.request("POST", "/v1/sandbox/cold/start").status == 200, "a start by the new keeper")
-    g.request("POST", "/v1/sandbox/cold/sleep")
-    until(lambda: g.sandbox("cold")["state"] == "cold", "cold")
+    g.kill_keeper()
+    equal(g.request("POST", "/v1/sandbox/cold/start").status, 200, "a start that waits for the new keeper")
+    g.kill_keeper()
+    equal(g.request("POST", "/v1/sandbox/cold/sleep").status, 200, "a stop that waits for it")
+    equal(g.sandbox("cold")["state"], "cold", "state")
     equal(g.sandbox("a")["generation"], 1, "generation")
     equal(start_of(g), facts[1], "init's start")
     g.out("a", f"kill -0 {facts[0]}")
     equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "stop")
     equal(g.out("a", "cat f"), "kept\n", "the disk")
+
+
+def test_keeper_killed_at_work(g):
+    """kill -9 of the keeper while it starts, stops and deletes: each is done, or done again."""
+    g.out("zero", ["true"])
+    g.request("DELETE", "/v1/sandbox/zero")
+    before = g.state_of_things()
+
+    def try_all(number):
+        name = f"w{number}"
+        for method, path, status in (("POST", "/start", 200), ("POST", "/sleep", 200), ("POST", "/start", 200),
+                                     ("DELETE", "", 204)):
+            reply = g.request(method, f"/v1/sandbox/{name}{path}")
+            equal(reply.status, status, f"{method} {path}: {reply}")
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        done = [pool.submit(try_all, i) for i in range(4)]
+        for _ in range(3):
+            until(lambda: g.keeper() and len(g.inits()) > 0, "work")
+            g.kill_keeper()
+        for future in done:
+            future.result()
+    g.check_same(before)
+
+
+def test_end_without_keeper(g):
+    """A command that times out while the keeper is away is ended by the next one, and no more."""
+    g.out("a", ["true"])
+    with g.events("a", "setsid sleep 1000 & echo on; wait", timeout_ms=1000) as events:
+        iterator = iter(events)
+        next(iterator)
+        g.kill_keeper()
+        name, facts = next(iterator)
+    equal((name, facts["reason"], facts["exit_code"]), ("exit", "timeout", 124), facts)
+    check("sleep" not in g.out("a", "cat /proc/[0-9]*/comm; true"), "something survived")
+    equal(g.sandbox("a")["generation"], 1, "generation")
+
+
+def test_keeper_gone(g):
+    """Without a monitor no keeper comes back: requests wait, then say so; the next berthd mends it."""
+    facts = settle(g)
+    g.kill_keeper_and_monitor()
+    begin = time.monotonic()
+    reply = g.request("POST", "/v1/sandbox/cold/start")
+    equal((reply.status, reply.json()["code"]), (503, "unavailable"), reply)
+    check(5 < time.monotonic() - begin < 30, "it took", time.monotonic() - begin)
+    g.out("a", ["true"])  # what runs needs no keeper
+    g.kill_berthd()
+    g.start()
+    until(lambda: g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
+    equal(start_of(g), facts[1], "init's start")
+    equal(g.out("cold", "cat f"), "kept\n", "the cold one's disk")
 
 
 def test_all_killed(g):
@@ -122,5 +176,6 @@ def test_deleted_after(g):
     g.check_same(before)
 
 
-main([test_berthd_killed, test_berthd_stopped, test_keeper_killed, test_all_killed, test_exec_while_away,
+main([test_berthd_killed, test_berthd_stopped, test_keeper_killed, test_keeper_killed_at_work,
+      test_end_without_keeper, test_keeper_gone, test_all_killed, test_exec_while_away,
       test_init_killed_while_away, test_deleted_after])
