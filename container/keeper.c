@@ -152,6 +152,8 @@ static void on_gone(struct keeper_conn *conn)
 {
 	struct keeper *k = container_of(conn, struct keeper, conn);
 
+	if (k->is_greeted || k->hello_waits)
+		log_info("berthd has gone");
 	k->is_greeted = k->hello_waits = false;
 	timer_stop(&k->greeting);
 	for (size_t i = 0; i < KEEPER_BUCKETS; i++) {

@@ -207,9 +207,7 @@ static void on_peer_ready(struct watch *watch)
 	r = read_frame(conn);
 	if (r >= 0 || r == -EAGAIN)
 		return;
-	if (r == -EPIPE || r == -ECONNRESET)
-		log_info("berthd has gone");
-	else
+	if (r != -EPIPE && r != -ECONNRESET)
 		log_warn("berthd is cut off: %s", strerror(-r));
 	drop_peer(conn);
 }

@@ -265,15 +265,14 @@ static void on_loaded(void *arg, int result, const struct err *err)
 
 	if (result == 0) {
 		snprintf(path, sizeof(path), "%s/keeper.sock", r->run_dir);
-		int fd = channel_connect(path);
-
-		result = fd < 0 ? fd
-				: keeper_open(&r->keeper,
-					      &(struct keeper_config){r->config.loop, path, fd,
-								      &keeper_ops, r});
+		result = keeper_open(&r->keeper,
+				     &(struct keeper_config){r->config.loop, path,
+							     take_fd(&r->config.keeper_fd),
+							     &keeper_ops, r});
 		if (result < 0)
-			err_set(&failure, result, ERR_UNAVAILABLE,
-				"no berth-keeper answers on %s: %s", path, strerror(-result));
+			err_set(&failure, result, ERR_INTERNAL,
+				"the line to berth-keeper cannot be watched: %s",
+				strerror(-result));
 	}
 	if (result < 0)
 		r->config.ready(r->config.arg, &failure);
@@ -321,5 +320,6 @@ void registry_free(struct registry *registry)
 		sandbox_free(registry->sorted[--registry->count]);
 	idempotency_free(registry->keys);
 	free(registry->sorted);
+	close_fdp(&registry->config.keeper_fd);
 	free(registry);
 }

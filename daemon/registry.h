@@ -21,12 +21,13 @@ struct registry_config {
 	uv_loop_t *loop;
 	struct store *store;
 	const char *run_dir;
+	int keeper_fd; /* connected to <run>/keeper.sock; owned once registry_new() succeeds */
 	/* The facts are loaded and the keeper has said what runs; or err says why not. Once. */
 	void (*ready)(void *arg, const struct err *err);
 	void *arg;
 };
 
-/* Loads the facts, connects to <run>/keeper.sock, adopts. `ready` follows on the loop. */
+/* Loads the facts, greets the keeper, adopts. `ready` follows on the loop. */
 int registry_new(struct registry **ret, const struct registry_config *config, struct err *err);
 /* Nothing is stored any more, so nothing is started. Then the store may be closed. */
 void registry_stop(struct registry *registry);

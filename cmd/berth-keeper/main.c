@@ -57,8 +57,14 @@ static void on_serving(void *arg)
 
 static int fail(struct program *p, const struct err *err, int code)
 {
-	fprintf(stderr, "berth-keeper: %s\n", err->sentence);
-	say(p, err->sentence);
+	char line[sizeof(err->sentence) + 8];
+
+	/* Whoever waits for the line says it to whom it matters. */
+	if (p->ready_fd <= STDERR_FILENO)
+		fprintf(stderr, "berth-keeper: %s\n", err->sentence);
+	snprintf(line, sizeof(line), "%s%s", err->code == ERR_CONFLICT ? "busy " : "",
+		 err->sentence);
+	say(p, line);
 	return code;
 }
 

@@ -7,12 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "daemon/channel.h"
 
-#define READY_MS 30000
+#define READY_MS   30000
+#define RESTART_MS 15000 /* a killed keeper is back by then */
+#define BUSY_MS    3000
+#define STEP_MS    50
 
 static int program_path(char ret[PATH_MAX])
 {
@@ -64,7 +68,7 @@ static void become_keeper(const struct config *config, const struct privileges *
 	_exit(127);
 }
 
-/* One line: "ready", or why not. */
+/* One line: "ready", or why not; -EBUSY if another keeper has the state directory. */
 static int await_ready(int fd, struct err *err)
 {
 	char line[sizeof(err->sentence)] = "";
@@ -86,21 +90,19 @@ static int await_ready(int fd, struct err *err)
 	line[strcspn(line, "\n")] = '\0';
 	if (strncmp(line, "ready", 5) == 0)
 		return 0;
+	if (strncmp(line, "busy ", 5) == 0)
+		return err_set(err, -EBUSY, ERR_CONFLICT, "%s", line + 5);
 	return err_set(err, -EIO, ERR_INTERNAL, "%s",
 		       line[0] ? line : "berth-keeper did not start");
 }
 
-int keeper_start_up(const struct config *config, const struct privileges *p, struct err *err)
+static int launch(const struct config *config, const struct privileges *p, struct err *err)
 {
-	cleanup_fd int reading = -1, writing = -1, alive = -1;
-	char program[PATH_MAX], socket[PATH_MAX + 16];
+	cleanup_fd int reading = -1, writing = -1;
+	char program[PATH_MAX];
 	int ends[2];
 	pid_t pid;
 
-	snprintf(socket, sizeof(socket), "%s/keeper.sock", config->paths.run_dir);
-	alive = channel_connect(socket);
-	if (alive >= 0)
-		return 0;
 	if (program_path(program) < 0 || pipe2(ends, O_CLOEXEC) < 0)
 		return err_set(err, -EIO, ERR_INTERNAL, "cannot find berth-keeper beside berthd");
 	reading = ends[0];
@@ -118,4 +120,44 @@ int keeper_start_up(const struct config *config, const struct privileges *p, str
 	waitpid(pid, NULL, 0);
 	close(take_fd(&writing));
 	return await_ready(reading, err);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/*
+ * A keeper that is there but does not serve was killed and is being started again by its monitor
+ * (its socket is still there), or is just beginning or ending: worth a wait. One that was ready may
+ * have ended again before we came, having nothing to keep; then there is another try.
+ */
+int keeper_start_up(const struct config *config, const struct privileges *p, int *ret_fd,
+		    struct err *err)
+{
+	const struct timespec step = {.tv_nsec = STEP_MS * 1000000L};
+	uint64_t began = now_ms();
+	char socket[PATH_MAX + 16];
+
+	snprintf(socket, sizeof(socket), "%s/keeper.sock", config->paths.run_dir);
+	for (;;) {
+		int fd = channel_connect(socket), r;
+		bool is_late = now_ms() - began >= (fd == -ECONNREFUSED ? RESTART_MS : BUSY_MS);
+
+		if (fd >= 0) {
+			*ret_fd = fd;
+			return 0;
+		}
+		r = launch(config, p, err);
+		if (r == 0 && is_late)
+			return err_set(err, fd, ERR_UNAVAILABLE,
+				       "no berth-keeper answers on %s: %s", socket, strerror(-fd));
+		if (r < 0 && (r != -EBUSY || is_late))
+			return r;
+		if (r == -EBUSY)
+			nanosleep(&step, NULL);
+	}
 }

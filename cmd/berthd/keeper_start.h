@@ -6,8 +6,12 @@
 #include "cmd/berthd/privileges.h"
 #include "daemon/config.h"
 
-/* Returns at once if one answers already; else starts berth-keeper from beside our own program and
- * waits until it says `ready`. */
-int keeper_start_up(const struct config *config, const struct privileges *p, struct err *err);
+/*
+ * Connects to the one that is there, waiting a while for one that is just being started again; else
+ * starts berth-keeper from beside our own program. The connection is the caller's: as long as it is
+ * open, the keeper stays.
+ */
+int keeper_start_up(const struct config *config, const struct privileges *p, int *ret_fd,
+		    struct err *err);
 
 #endif

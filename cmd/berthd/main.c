@@ -40,7 +40,7 @@ struct program {
 	struct privileges privileges;
 	bool is_loaded; /* the registry knows its sandboxes, or `load_err` says why not */
 	struct err load_err;
-	int lock_fd;
+	int lock_fd, keeper_fd;
 	uv_signal_t on_term, on_int, on_hup;
 	unsigned servers_open;
 	bool has_signals;
@@ -288,7 +288,7 @@ static int start_privileged(struct program *p, struct err *err)
 	if (r == 0)
 		r = sockets_open(&p->sockets, b, p->tokens != NULL, err);
 	if (r == 0)
-		r = keeper_start_up(&b->config, &p->privileges, err);
+		r = keeper_start_up(&b->config, &p->privileges, &p->keeper_fd, err);
 	if (r == 0)
 		r = privileges_drop(&p->privileges, err);
 	return r;
@@ -331,10 +331,11 @@ static int load_sandboxes(struct program *p, struct err *err)
 
 	r = registry_new(&b->registry,
 			 &(struct registry_config){&p->loop, b->store, b->config.paths.run_dir,
-						   on_loaded, p},
+						   p->keeper_fd, on_loaded, p},
 			 err);
 	if (r < 0)
 		return r;
+	p->keeper_fd = -1; /* the registry's now */
 	while (!p->is_loaded)
 		uv_run(&p->loop, UV_RUN_ONCE);
 	if (p->load_err.code == ERR_NONE)
@@ -429,6 +430,7 @@ static void finish(struct program *p)
 	uv_run(&p->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&p->loop);
 	close_fdp(&p->lock_fd);
+	close_fdp(&p->keeper_fd);
 }
 
 /*
@@ -468,7 +470,7 @@ int main(int argc, char **argv)
 	}
 	p.argc = argc;
 	p.argv = argv;
-	p.lock_fd = -1;
+	p.lock_fd = p.keeper_fd = -1;
 	r = prepare(&p, &err);
 	if (r == 0) {
 		r = start(&p, &err);

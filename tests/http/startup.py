@@ -10,8 +10,10 @@ import pwd
 import shutil
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
+import threading
 
 from place import BERTHD, IS_ROOT, TOKEN, USER, Place, fails, run_cases
 from tap import TIMEOUT, Client, expect, head, is_error, require, until
@@ -262,6 +264,27 @@ def fails_late():
         require(not os.path.lexists(p.socket), "a socket was left behind")
 
 
+def slow_start():
+    """The keeper waits 300 ms for a berthd; this one takes longer, because its database is locked."""
+    with Place() as p:
+        os.makedirs(f"{p.state}/berthd")
+        os.chmod(p.state, 0o711)
+        os.chmod(f"{p.state}/berthd", 0o700)
+        other = sqlite3.connect(f"{p.state}/berthd/state.db", isolation_level=None,
+                                check_same_thread=False)
+        other.execute("BEGIN EXCLUSIVE")
+        p.give(f"{p.state}/berthd")
+        p.give(f"{p.state}/berthd/state.db")
+        release = threading.Timer(1, other.close)
+        release.start()
+        try:
+            d = p.start()
+            require(release.finished.is_set(), "it did not wait for its database")
+            d.stop()
+        finally:
+            release.join()
+
+
 def other_user():
     """Root's daemon has given up everything; nobody else can choose a user."""
     with Place() as p:
@@ -328,6 +351,7 @@ CASES = [
     ("bad token files", token_files),
     ("a port in use", port_in_use),
     ("a start that fails late", fails_late),
+    ("a start that takes its time", slow_start),
     ("whom it becomes", other_user),
     ("what it will not reach is said", reach_is_told),
     ("the socket's group", socket_group),

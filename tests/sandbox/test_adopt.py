@@ -127,6 +127,16 @@ def test_keeper_gone(g):
     equal(g.out("cold", "cat f"), "kept\n", "the cold one's disk")
 
 
+def test_berthd_and_keeper_killed(g):
+    """A berthd that starts while the monitor restarts the keeper waits for that."""
+    facts = settle(g)
+    for _ in range(2):
+        g.kill_berthd()
+        g.kill_keeper()
+        g.start()
+    check_adopted(g, *facts)
+
+
 def test_all_killed(g):
     """kill -9 of berthd, keeper and monitor: the next start adopts what lives."""
     facts = settle(g)
@@ -177,5 +187,5 @@ def test_deleted_after(g):
 
 
 main([test_berthd_killed, test_berthd_stopped, test_keeper_killed, test_keeper_killed_at_work,
-      test_end_without_keeper, test_keeper_gone, test_all_killed, test_exec_while_away,
+      test_end_without_keeper, test_keeper_gone, test_berthd_and_keeper_killed, test_all_killed, test_exec_while_away,
       test_init_killed_while_away, test_deleted_after])

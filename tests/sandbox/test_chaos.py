@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 
-from ground import Failed, at_once, check, comm_of, equal, main, pids, result_of, stat_of, until
+from ground import Failed, at_once, check, comm_of, equal, main, pids, result_of, stat_of
 
 EXECS = int(os.environ.get("BERTH_CHAOS_EXECS", "300"))
 SEED = int(os.environ.get("BERTH_CHAOS_SEED", str(random.randrange(10**6))))
@@ -35,7 +35,7 @@ class Chaos(threading.Thread):
         g = self.g
         if whom == "berthd":
             g.kill_berthd()
-            until(self.started, "berthd to start again")
+            g.start()
         elif whom == "keeper":
             pid = g.keeper()
             self.kill(pid)
@@ -47,15 +47,6 @@ class Chaos(threading.Thread):
             self.kill(next((p for p in pids() if (stat_of(p) or ("", 0))[1] == keeper
                             and comm_of(p) in ("crun", "runc", "runc:[1:CHILD]", "runc:[2:INIT]")), None))
         self.kills[whom] = self.kills.get(whom, 0) + 1
-
-    def started(self):
-        """It says so if the keeper is just being started anew; then again."""
-        process, line = self.g.spawn_berthd()
-        if line.startswith("ready"):
-            self.g.berthd = process
-            return True
-        process.wait(10)
-        return False
 
     @staticmethod
     def kill(pid):
@@ -122,8 +113,7 @@ def test_chaos(g):
     print(f"# {total}, kills {chaos.kills}")
     check(total.get("exited", 0) > EXECS // 20, "hardly anything ran:", total)
     for i in range(SANDBOXES):
-        until(lambda: g.request("POST", f"/v1/sandbox/c{i}/start").status == 200,  # pylint: disable=cell-var-from-loop
-              "every sandbox to start again")
+        equal(g.request("POST", f"/v1/sandbox/c{i}/start").status, 200, "start again")
         equal(g.exec(f"c{i}", "exit 9").code, 9, "afterwards")
         equal(g.request("DELETE", f"/v1/sandbox/c{i}").status, 204, "delete")
     g.check_same(before)
