@@ -385,3 +385,15 @@ void cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_sta
 	if (pids >= 0 || v2 >= 0)
 		dir_read_number(pids >= 0 ? pids : v2, "pids.current", &ret->pids);
 }
+
+int cgroup_open_counter(const struct cgroup_host *cg, const char *id)
+{
+	cleanup_fd int v2 = open_sandbox(cg, cg->v2_fd, id);
+	cleanup_fd int memory = open_sandbox(cg, cg->v1_fds[CGROUPS_MEMORY], id);
+
+	if (!cg->can_limit_memory)
+		return -ENOENT;
+	if (memory >= 0)
+		return dir_open_file(memory, "memory.oom_control", O_RDONLY, 0);
+	return v2 < 0 ? v2 : dir_open_file(v2, "memory.events", O_RDONLY, 0);
+}

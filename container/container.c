@@ -299,3 +299,8 @@ int container_stats(const struct container *c, const struct container_host *host
 					stats.pids, stats.oom_kills};
 	return 0;
 }
+
+int container_open_counter(const struct container *c, const struct container_host *host)
+{
+	return cgroup_open_counter(&host->cgroup, c->spec.id.text);
+}

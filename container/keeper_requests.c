@@ -192,6 +192,24 @@ static void on_forget(struct keeper *k, struct keeper_asker asker, const union r
 
 /* --- groups and numbers --- */
 
+static void on_adopt(struct keeper *k, struct keeper_asker asker, const union request *request)
+{
+	struct keeper_sandbox *sb = find_running(k, asker, &request->ref);
+	struct keeper_adopted adopted;
+	cleanup_fd int fd = -1;
+
+	if (!sb)
+		return;
+	fd = container_open_counter(&sb->c, k->host);
+	adopted.has_counter = fd >= 0;
+	keeper_conn_answer(&k->conn, asker,
+			   &(struct keeper_answer){.type = KEEPER_ADOPTED,
+						   .fields = keeper_adopted_fields,
+						   .value = &adopted,
+						   .fds = &fd,
+						   .fd_count = fd >= 0});
+}
+
 static void on_group_new(struct keeper *k, struct keeper_asker asker, const union request *request)
 {
 	struct keeper_sandbox *sb = find_running(k, asker, &request->ref);
@@ -298,6 +316,7 @@ static const struct {
 	[KEEPER_GROUP_END] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_group_end},
 	[KEEPER_STATS]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_stats},
 	[KEEPER_USAGE]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_usage},
+	[KEEPER_ADOPT]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_adopt},
 };
 /* clang-format on */
 

@@ -33,9 +33,8 @@ struct exec {
 	struct exec_pipe input;
 	struct sandbox_group group;
 	struct keeper_call call; /* ending its group */
-	struct keeper_call oom_call;
-	uint64_t oom_kills; /* of the sandbox, as far as was known when it started */
-	uv_timer_t timer;   /* the time-out; after the end, looking at the survivors */
+	int64_t oom_kills;       /* of the sandbox, when it started */
+	uv_timer_t timer;        /* the time-out; after the end, looking at the survivors */
 	uint64_t started_ns;
 	unsigned check_ms;
 	unsigned handles; /* that must close before it can be freed */
@@ -43,9 +42,6 @@ struct exec {
 	bool is_paused;
 	bool is_ending; /* its tree is being ended */
 	bool is_proven; /* ... and nothing of it is left */
-	bool is_judged; /* whether memory was what killed it has been asked */
-	bool is_judging;
-	bool is_oom, oom_suspected;
 	bool is_abandoned;
 	bool is_exited;
 	bool is_closed;
@@ -79,7 +75,6 @@ static void close_all(struct exec *e)
 	list_remove(&e->link);
 	e->sb->execs_len--;
 	keeper_cancel(registry_keeper(e->sb->registry), &e->call);
-	keeper_cancel(registry_keeper(e->sb->registry), &e->oom_call);
 	for (int i = 0; i < 2; i++)
 		exec_pipe_close(&e->output[i]);
 	exec_pipe_close(&e->input);
@@ -159,6 +154,17 @@ static void finish_lost(struct exec *e, const char *why)
 	finish(e, &end);
 }
 
+/* Somebody sent SIGKILL, and it was not us. */
+static void judge(const struct exec *e, struct exec_end *end)
+{
+	int64_t now = sandbox_oom_kills(e->sb);
+
+	if (now < 0 || e->oom_kills < 0)
+		end->oom_suspected = true;
+	else if (now > e->oom_kills)
+		end->reason = EXEC_OOM;
+}
+
 static void finish_exited(struct exec *e)
 {
 	int status = (int)e->exited.status;
@@ -171,9 +177,8 @@ static void finish_exited(struct exec *e)
 		end.reason = EXEC_SIGNALED;
 		end.signal = WTERMSIG(status);
 		end.exit_code = 128 + end.signal;
-		end.oom_suspected = e->oom_suspected;
-		if (e->is_oom)
-			end.reason = EXEC_OOM;
+		if (end.signal == SIGKILL && !e->is_ending)
+			judge(e, &end);
 	} else {
 		end.reason = EXEC_EXITED;
 		end.exit_code = WEXITSTATUS(status);
@@ -185,54 +190,15 @@ static void finish_exited(struct exec *e)
 	finish(e, &end);
 }
 
-static void check_drained(struct exec *e);
-
-static void on_judged(struct keeper_call *call, struct keeper_answer *answer)
-{
-	struct exec *e = container_of(call, struct exec, oom_call);
-
-	e->is_judging = false;
-	e->oom_suspected = answer->result < 0;
-	if (answer->result == 0 && answer->stats.oom_kills > e->oom_kills) {
-		e->is_oom = true;
-		e->sb->oom_kills = answer->stats.oom_kills;
-	}
-	check_drained(e);
-}
-
-/* Somebody sent SIGKILL, and it was not us. */
-static void judge(struct exec *e)
-{
-	struct keeper *keeper = registry_keeper(e->sb->registry);
-	struct keeper_ref ref = {str_of(e->sb->id.text), e->sb->generation};
-
-	e->is_judged = true;
-	if (!(keeper_abilities(keeper) & KEEPER_CAN_LIMIT_MEMORY)) {
-		e->oom_suspected = true;
-		finish_exited(e);
-		return;
-	}
-	e->is_judging = true;
-	e->oom_call.done = on_judged;
-	keeper_ask(keeper, &e->oom_call, KEEPER_STATS, &ref);
-}
-
 /*
  * The main process was reaped; its output ends where its pipes are empty now. If its tree is being
  * ended, the answer waits for the proof that it is.
  */
 static void check_drained(struct exec *e)
 {
-	int status = (int)e->exited.status;
-
-	if (e->state != EXEC_DRAINING || e->is_paused || e->is_judging ||
-	    (e->is_ending && !e->is_proven))
+	if (e->state != EXEC_DRAINING || e->is_paused || (e->is_ending && !e->is_proven))
 		return;
-	if (!exec_pipe_drain(&e->output[0]) || !exec_pipe_drain(&e->output[1]))
-		return;
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !e->is_ending && !e->is_judged)
-		judge(e);
-	else
+	if (exec_pipe_drain(&e->output[0]) && exec_pipe_drain(&e->output[1]))
 		finish_exited(e);
 }
 
@@ -567,14 +533,13 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 		return NULL;
 	}
 	e->sb = sb;
-	e->number = ++sb->last_exec;
 	e->ops = ops;
 	e->arg = arg;
 	e->group = sandbox_group_take(sb);
+	e->number = ++sb->last_exec;
 	e->started_ns = uv_hrtime();
-	e->oom_kills = sb->oom_kills;
+	e->oom_kills = sandbox_oom_kills(sb);
 	list_init(&e->call.link);
-	list_init(&e->oom_call.link);
 	for (int i = 0; i < 2; i++)
 		exec_pipe_init(&e->output[i], loop, &pipe_ops, e);
 	exec_pipe_init(&e->input, loop, &pipe_ops, e);

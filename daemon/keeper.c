@@ -84,6 +84,8 @@ static int decode_answer(const struct channel_frame *frame, struct keeper_answer
 		return frame_decode(frame->message, keeper_done_fields, NULL);
 	case KEEPER_STARTED:
 		return frame_decode(frame->message, keeper_started_fields, &a->started);
+	case KEEPER_ADOPTED:
+		return frame_decode(frame->message, keeper_adopted_fields, &a->adopted);
 	case KEEPER_GROUP:
 		return frame_decode(frame->message, keeper_group_fields, &a->group);
 	case KEEPER_STATS_ARE:

@@ -40,6 +40,7 @@ struct keeper_answer {
 	int result; /* 0, or a negative errno and err */
 	struct err err;
 	struct keeper_started started;
+	struct keeper_adopted adopted;
 	struct keeper_group group;
 	struct keeper_stats stats;
 	struct keeper_usage usage;
@@ -76,7 +77,7 @@ const char *keeper_runtime(const struct keeper *keeper);
 
 void keeper_start(struct keeper *keeper, struct keeper_call *call,
 		  const struct keeper_start *start);
-/* KEEPER_KILL, KEEPER_REMOVE, KEEPER_GROUP_NEW, KEEPER_STATS or KEEPER_USAGE. */
+/* KEEPER_KILL, KEEPER_REMOVE, KEEPER_ADOPT, KEEPER_GROUP_NEW, KEEPER_STATS or KEEPER_USAGE. */
 void keeper_ask(struct keeper *keeper, struct keeper_call *call, enum keeper_type type,
 		const struct keeper_ref *ref);
 void keeper_group_end(struct keeper *keeper, struct keeper_call *call,

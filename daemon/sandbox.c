@@ -12,11 +12,20 @@
 #include "daemon/exec.h"
 #include "daemon/ping.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_group.h"
 
 #define BIT(state) (1u << (state))
 
 /* What is waited for in STARTING and DESTROYING. */
-enum phase { PHASE_STORE, PHASE_KEEPER, PHASE_AGENT, PHASE_UNDO, PHASE_DISK, PHASE_FACT };
+enum phase {
+	PHASE_STORE,
+	PHASE_KEEPER,
+	PHASE_ADOPT,
+	PHASE_AGENT,
+	PHASE_UNDO,
+	PHASE_DISK,
+	PHASE_FACT,
+};
 
 /* clang-format off */
 static const char *const names[SANDBOX_STATE_COUNT] = {
@@ -33,7 +42,6 @@ static const unsigned moves[SANDBOX_STATE_COUNT] = {
 /* clang-format on */
 
 static void step(struct sandbox *sb);
-static void refill_groups(struct sandbox *sb);
 
 const char *sandbox_state_name(const struct sandbox *sb)
 {
@@ -84,70 +92,6 @@ static struct keeper_ref ref_of(const struct sandbox *sb)
 	return (struct keeper_ref){str_of(sb->id.text), sb->generation};
 }
 
-/* --- exec groups --- */
-
-static void on_group(struct keeper_call *call, struct keeper_answer *answer)
-{
-	struct sandbox *sb = container_of(call, struct sandbox, group_call);
-	struct channel_frame *frame = answer->frame;
-
-	sb->is_group_asked = false;
-	if (answer->result == 0 && frame && frame->fds_len == 1)
-		sandbox_group_give(
-			sb, (struct sandbox_group){take_fd(&frame->fds[0]), answer->group.group});
-	if (answer->result == 0)
-		refill_groups(sb);
-}
-
-/* Groups are made before they are needed: an exec never waits for the keeper. */
-static void refill_groups(struct sandbox *sb)
-{
-	struct keeper_ref ref = ref_of(sb);
-
-	if (sb->is_group_asked || sb->groups_len >= KEEPER_GROUPS_FIRST ||
-	    !(keeper_abilities(keeper_of(sb)) & KEEPER_HAS_GROUPS))
-		return;
-	sb->is_group_asked = true;
-	sb->group_call.done = on_group;
-	keeper_ask(keeper_of(sb), &sb->group_call, KEEPER_GROUP_NEW, &ref);
-}
-
-struct sandbox_group sandbox_group_take(struct sandbox *sb)
-{
-	struct sandbox_group group = {-1, 0};
-
-	if (sb->groups_len)
-		group = sb->groups[--sb->groups_len];
-	refill_groups(sb);
-	return group;
-}
-
-void sandbox_group_give(struct sandbox *sb, struct sandbox_group group)
-{
-	if (group.fd < 0)
-		return;
-	if (sb->state == SANDBOX_RUNNING && sb->groups_len < SANDBOX_GROUPS_MAX)
-		sb->groups[sb->groups_len++] = group;
-	else
-		close(group.fd);
-}
-
-static void keep_groups(struct sandbox *sb, struct keeper_answer *answer)
-{
-	struct channel_frame *frame = answer->frame;
-
-	for (unsigned i = 0; frame && i < frame->fds_len && sb->groups_len < SANDBOX_GROUPS_MAX;
-	     i++)
-		sb->groups[sb->groups_len++] =
-			(struct sandbox_group){take_fd(&frame->fds[i]), answer->started.groups + i};
-}
-
-static void drop_groups(struct sandbox *sb)
-{
-	while (sb->groups_len)
-		close(sb->groups[--sb->groups_len].fd);
-}
-
 /* --- the end of a life --- */
 
 /* Nothing of the container is left. `why`: it was not asked for. */
@@ -161,9 +105,7 @@ static void gone(struct sandbox *sb, const struct err *why)
 		agent_free(take(sb->agent));
 	exec_lose_all(sb, why ? why->sentence : "the sandbox was stopped");
 	ping_lose_all(sb);
-	keeper_cancel(keeper_of(sb), &sb->group_call);
-	sb->is_group_asked = false;
-	drop_groups(sb);
+	sandbox_groups_drop(sb);
 	if (why)
 		note_failure(sb, why);
 	if (why && sb->phase == PHASE_UNDO)
@@ -235,6 +177,7 @@ static void on_agent_ready(void *arg)
 	sb->last_failure.err.code = ERR_NONE;
 	sb->started_at_ms = registry_now_ms();
 	enter(sb, SANDBOX_RUNNING);
+	sandbox_groups_refill(sb); /* an adopted one has none */
 	sandbox_tell(sb, &sb->uses, NULL);
 	step(sb);
 }
@@ -292,7 +235,7 @@ static void on_started(struct keeper_call *call, struct keeper_answer *answer)
 		fail_start(sb, &answer->err);
 		return;
 	}
-	keep_groups(sb, answer);
+	sandbox_groups_keep(sb, answer);
 	greet(sb, (pid_t)answer->started.pid);
 }
 
@@ -337,7 +280,6 @@ static int begin_start(struct sandbox *sb, struct err *err)
 	int r;
 
 	sb->generation++;
-	sb->oom_kills = 0;
 	r = sandbox_save_generation(sb, on_generation_stored, sb);
 	if (r < 0)
 		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
@@ -475,6 +417,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	sb->registry = registry;
 	sb->id = *id;
 	sb->created_at_ms = registry_now_ms();
+	sb->oom_fd = -1;
 	settings_init(&sb->settings);
 	list_init(&sb->uses);
 	list_init(&sb->stops);
@@ -492,7 +435,7 @@ void sandbox_free(struct sandbox *sb)
 	ping_lose_all(sb);
 	if (sb->agent)
 		agent_free(take(sb->agent));
-	drop_groups(sb);
+	sandbox_groups_drop(sb);
 	settings_close(&sb->settings);
 	free(sb);
 }
@@ -503,6 +446,30 @@ static bool is_start_open(const struct sandbox *sb)
 	return sb->state == SANDBOX_STARTING && sb->phase == PHASE_KEEPER;
 }
 
+static void on_adopted(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct sandbox *sb = container_of(call, struct sandbox, call);
+
+	if (answer->result < 0 && answer->err.code != ERR_UNAVAILABLE) {
+		undo(sb, &answer->err);
+		return;
+	}
+	if (answer->frame && answer->frame->fds_len == 1)
+		sb->oom_fd = take_fd(&answer->frame->fds[0]);
+	greet(sb, sb->init_pid);
+}
+
+/* Its groups are an earlier berthd's, or were lost on the way to us. */
+static void take_over(struct sandbox *sb, pid_t pid)
+{
+	struct keeper_ref ref = ref_of(sb);
+
+	sb->phase = PHASE_ADOPT;
+	sb->init_pid = pid;
+	sb->call.done = on_adopted;
+	keeper_ask(keeper_of(sb), &sb->call, KEEPER_ADOPT, &ref);
+}
+
 /* It ran when we came, or the keeper was gone for a while and says so again. */
 void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
 {
@@ -511,10 +478,10 @@ void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
 		kill_container(sb);
 	} else if (is_start_open(sb)) {
 		keeper_cancel(keeper_of(sb), &sb->call);
-		greet(sb, (pid_t)running->pid);
+		take_over(sb, (pid_t)running->pid);
 	} else if (sb->state == SANDBOX_COLD) {
 		enter(sb, SANDBOX_STARTING);
-		greet(sb, (pid_t)running->pid);
+		take_over(sb, (pid_t)running->pid);
 	}
 }
 
@@ -523,7 +490,6 @@ void sandbox_exited(struct sandbox *sb, const struct keeper_exited *exited)
 	struct err why;
 
 	sb->is_seen = true;
-	sb->oom_kills = exited->oom_kills;
 	err_set(&why, -ECHILD, ERR_EXEC_TRANSPORT_ERROR,
 		"the sandbox's first process ended (%s): everything in it ended with it",
 		exited->oom_kills ? "out of memory" : "killed or crashed");
@@ -533,7 +499,9 @@ void sandbox_exited(struct sandbox *sb, const struct keeper_exited *exited)
 		fail_start(sb, &why);
 	} else if (sb->state == SANDBOX_RUNNING) {
 		gone(sb, &why);
-	} else if (sb->state == SANDBOX_STARTING && sb->phase == PHASE_AGENT) {
+	} else if (sb->state == SANDBOX_STARTING &&
+		   (sb->phase == PHASE_AGENT || sb->phase == PHASE_ADOPT)) {
+		keeper_cancel(keeper_of(sb), &sb->call);
 		why.code = ERR_START_FAILED;
 		sb->phase = PHASE_UNDO; /* and there is nothing to take down */
 		gone(sb, &why);

@@ -83,6 +83,7 @@ struct sandbox {
 
 	struct keeper_call call, group_call;
 	bool is_group_asked;
+	int oom_fd; /* the file that counts its out-of-memory kills; -1: there is none */
 	struct agent *agent;
 	pid_t init_pid;
 	struct list execs;
@@ -92,7 +93,6 @@ struct sandbox {
 	uint64_t last_ping;
 	struct sandbox_group groups[SANDBOX_GROUPS_MAX];
 	unsigned groups_len;
-	uint64_t oom_kills;
 };
 
 const char *sandbox_state_name(const struct sandbox *sb);
@@ -126,6 +126,9 @@ bool sandbox_is_leaving(const struct sandbox *sb);
 struct sandbox_group sandbox_group_take(struct sandbox *sb);
 /* Back again, when it is empty. */
 void sandbox_group_give(struct sandbox *sb, struct sandbox_group group);
+
+/* How often the kernel has killed in it for want of memory; negative: that cannot be known. */
+int64_t sandbox_oom_kills(const struct sandbox *sb);
 
 /* The container cannot be trusted any more: it is ended, and `why` becomes the last failure. */
 void sandbox_condemn(struct sandbox *sb, const struct err *why);

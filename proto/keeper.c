@@ -58,6 +58,12 @@ const struct frame_field keeper_running_fields[] = {
 const struct frame_field keeper_started_fields[] = {
 	U32(keeper_started, pid),
 	U32(keeper_started, groups),
+	{FRAME_U32, offsetof(struct keeper_started, has_counter), 1},
+	END,
+};
+
+const struct frame_field keeper_adopted_fields[] = {
+	{FRAME_U32, offsetof(struct keeper_adopted, has_counter), 1},
 	END,
 };
 

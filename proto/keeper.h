@@ -8,9 +8,12 @@
  *	START            ──────────>
  *	                 <──────────        STARTED (+ exec group fds) or FAILED, same tag
  *	                 <──────────        EXITED when its init has ended and all is taken down
- *	FORGET           ──────────>                                     (until then it is told
- *again) KILL, REMOVE, GROUP_NEW, GROUP_END, STATS, USAGE ──────────> <──────────        DONE,
- *FAILED, GROUP, STATS_ARE, USAGE_IS, same tag
+ *	FORGET           ──────────>        (until then it is told again)
+ *	ADOPT            ──────────>
+ *	                 <──────────        ADOPTED (+ counter fd) or FAILED, same tag
+ *	KILL, REMOVE, GROUP_NEW, GROUP_END, STATS, USAGE
+ *	                 ──────────>
+ *	                 <──────────        DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, same tag
  *
  * One berthd at a time; a new connection replaces the old one. Requests are answered in any order.
  */
@@ -37,6 +40,7 @@ enum keeper_type {
 	KEEPER_GROUP_END,
 	KEEPER_STATS,
 	KEEPER_USAGE,
+	KEEPER_ADOPT,
 
 	KEEPER_WELCOME = 64,
 	KEEPER_RUNNING,
@@ -47,6 +51,7 @@ enum keeper_type {
 	KEEPER_GROUP,
 	KEEPER_STATS_ARE,
 	KEEPER_USAGE_IS,
+	KEEPER_ADOPTED,
 };
 
 struct keeper_hello {
@@ -98,10 +103,19 @@ struct keeper_running {
 	uint32_t pid; /* of init, as the host sees it */
 };
 
-/* File descriptors: KEEPER_GROUPS_FIRST directories of exec groups, if the host has groups. */
+/*
+ * File descriptors: KEEPER_GROUPS_FIRST directories of exec groups, if the host has groups; then
+ * the file with the sandbox's `oom_kill` counter, to be read, if there is one.
+ */
 struct keeper_started {
 	uint32_t pid;
 	uint32_t groups; /* the first group's number; the others follow it */
+	uint32_t has_counter;
+};
+
+/* The answer to ADOPT. File descriptor: the counter, as above. */
+struct keeper_adopted {
+	uint32_t has_counter;
 };
 
 struct keeper_exited {
@@ -149,6 +163,6 @@ extern const struct frame_field keeper_hello_fields[], keeper_welcome_fields[],
 	keeper_start_fields[], keeper_running_fields[], keeper_started_fields[],
 	keeper_exited_fields[], keeper_ref_fields[], keeper_group_ref_fields[],
 	keeper_group_fields[], keeper_failed_fields[], keeper_stats_fields[], keeper_usage_fields[],
-	keeper_done_fields[];
+	keeper_adopted_fields[], keeper_done_fields[];
 
 #endif

@@ -4,8 +4,8 @@ import array
 import socket
 import struct
 
-HELLO, START, KILL, REMOVE, FORGET, GROUP_NEW, GROUP_END, STATS, USAGE = range(1, 10)
-WELCOME, RUNNING, STARTED, EXITED, DONE, FAILED, GROUP, STATS_ARE, USAGE_IS = range(64, 73)
+HELLO, START, KILL, REMOVE, FORGET, GROUP_NEW, GROUP_END, STATS, USAGE, ADOPT = range(1, 11)
+WELCOME, RUNNING, STARTED, EXITED, DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, ADOPTED = range(64, 74)
 HAS_GROUPS, HAS_RANGES, IS_ROOTLESS = 16, 32, 64
 ERRORS = {1: "invalid_request", 4: "not_found", 7: "conflict", 8: "sandbox_restarted",
           15: "internal", 16: "unsupported", 17: "start_failed", 21: "capacity_exceeded",
@@ -19,11 +19,11 @@ FIELDS = {
     FORGET: "id:s generation:Q", GROUP_NEW: "id:s generation:Q",
     GROUP_END: "id:s generation:Q group:I", STATS: "id:s generation:Q", USAGE: "id:s generation:Q",
     WELCOME: "version:I abilities:I known:I runtime:s warning:s",
-    RUNNING: "id:s generation:Q pid:I", STARTED: "pid:I groups:I",
+    RUNNING: "id:s generation:Q pid:I", STARTED: "pid:I groups:I has_counter:I",
     EXITED: "id:s generation:Q status:I is_known:I oom_kills:Q", DONE: "",
     FAILED: "code:I sentence:s", GROUP: "group:I",
     STATS_ARE: "cpu_us:Q memory_bytes:Q memory_peak_bytes:Q pids:Q oom_kills:Q",
-    USAGE_IS: "disk_bytes:Q files:Q",
+    USAGE_IS: "disk_bytes:Q files:Q", ADOPT: "id:s generation:Q", ADOPTED: "has_counter:I",
 }
 
 

@@ -389,11 +389,12 @@ def test_groups(place):
     link, welcome, _ = place.hello()
     if not welcome.abilities & k.HAS_GROUPS:
         started = start(link, "one")
-        equal(started.fds, [], "groups that came with STARTED")
+        equal(len(started.fds), started.has_counter, "groups that came with STARTED")
+        equal(link.ask(k.ADOPT, id="one", generation=1).type, k.ADOPTED)
         refused(link.ask(k.GROUP_NEW, id="one", generation=1), "unsupported")
         return
     frame = link.ask(k.START, id="one", generation=1, image="host")
-    equal(len(frame.fds), 4, "groups that came with STARTED")
+    equal(len(frame.fds), 4 + frame.has_counter, "groups that came with STARTED")
     group = link.ask(k.GROUP_NEW, id="one", generation=1)
     equal(len(group.fds), 1)
     check(group.group not in range(frame.groups, frame.groups + 4), "its own number", group)
@@ -404,7 +405,23 @@ def test_groups(place):
         equal(child.wait(20), -signal.SIGKILL)
     equal(link.ask(k.GROUP_END, id="one", generation=1, group=frame.groups).type, k.DONE)
     refused(link.ask(k.GROUP_END, id="one", generation=1, group=99999), "not_found")
-    for fd in (*frame.fds, *group.fds, procs):
+    # Another berthd.
+    last = link.ask(k.GROUP_NEW, id="one", generation=1)
+    procs2 = os.open("cgroup.procs", os.O_WRONLY, dir_fd=last.fds[0])
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        os.write(procs2, str(child.pid).encode())
+        adopted = link.ask(k.ADOPT, id="one", generation=1)
+        equal((adopted.type, len(adopted.fds)), (k.ADOPTED, frame.has_counter))
+        equal(child.poll(), None, "the one in a group")
+        fresh = link.ask(k.GROUP_NEW, id="one", generation=1)
+        check(fresh.group > last.group, "a number that was never given", fresh)
+        equal(link.ask(k.GROUP_END, id="one", generation=1, group=last.group).type, k.DONE)
+        equal(child.wait(20), -signal.SIGKILL)
+    refused(link.ask(k.ADOPT, id="one", generation=2), "sandbox_restarted")
+    for fd in adopted.fds:
+        with open(fd, encoding="ascii") as file:
+            check("oom_kill 0" in file.read(), "the counter")
+    for fd in (*frame.fds, *group.fds, *last.fds, *fresh.fds, procs, procs2):
         os.close(fd)
 
 

@@ -146,6 +146,18 @@ def test_limits(g):
     equal((result.reason, result.code), ("oom", 137), result)
     result = g.exec("a", ["sh", "-c", "kill -9 $$"])
     equal((result.reason, result.code), ("signaled", 137), "a kill that is not for memory")
+    # A child dies of it, and the command goes on: that is told of nobody else, later or by another berthd.
+    result = g.exec("a", ["sh", "-c", '"$@"; echo $?; exit 3', "sh", *hog])
+    equal((result.reason, result.code, result.stdout), ("exited", 3, b"137\n"), result)
+    for _ in range(2):
+        result = g.exec("a", ["sh", "-c", "kill -9 $$"])
+        equal((result.reason, result.code, result.facts.get("oom_suspected", False)), ("signaled", 137, False),
+              "a kill after somebody else's")
+        g.kill_berthd()
+        g.start()
+        until(lambda: g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
+    result = g.exec("a", hog)
+    equal((result.reason, result.code), ("oom", 137), "after adoption")
     equal(g.out("a", "ulimit -n"), "64\n", "files")
     result = g.exec("a", "head -c 2000000 /dev/zero >big")
     check(result.code != 0 and g.out("a", "stat -c %s big") == "1048576\n", result)

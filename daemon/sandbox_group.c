@@ -1,0 +1,93 @@
+#include "daemon/sandbox_group.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "daemon/registry.h"
+
+static void on_group(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct sandbox *sb = container_of(call, struct sandbox, group_call);
+	struct channel_frame *frame = answer->frame;
+
+	sb->is_group_asked = false;
+	if (answer->result == 0 && frame && frame->fds_len == 1)
+		sandbox_group_give(
+			sb, (struct sandbox_group){take_fd(&frame->fds[0]), answer->group.group});
+	if (answer->result == 0)
+		sandbox_groups_refill(sb);
+}
+
+void sandbox_groups_refill(struct sandbox *sb)
+{
+	struct keeper_ref ref = {str_of(sb->id.text), sb->generation};
+
+	if (sb->is_group_asked || sb->groups_len >= KEEPER_GROUPS_FIRST ||
+	    !(keeper_abilities(registry_keeper(sb->registry)) & KEEPER_HAS_GROUPS))
+		return;
+	sb->is_group_asked = true;
+	sb->group_call.done = on_group;
+	keeper_ask(registry_keeper(sb->registry), &sb->group_call, KEEPER_GROUP_NEW, &ref);
+}
+
+struct sandbox_group sandbox_group_take(struct sandbox *sb)
+{
+	struct sandbox_group group = {-1, 0};
+
+	if (sb->groups_len)
+		group = sb->groups[--sb->groups_len];
+	sandbox_groups_refill(sb);
+	return group;
+}
+
+void sandbox_group_give(struct sandbox *sb, struct sandbox_group group)
+{
+	if (group.fd < 0)
+		return;
+	if (sb->state == SANDBOX_RUNNING && sb->groups_len < SANDBOX_GROUPS_MAX)
+		sb->groups[sb->groups_len++] = group;
+	else
+		close(group.fd);
+}
+
+/* The groups, and the counter behind them. */
+void sandbox_groups_keep(struct sandbox *sb, struct keeper_answer *answer)
+{
+	struct channel_frame *frame = answer->frame;
+	unsigned groups_len;
+
+	if (!frame || frame->fds_len < answer->started.has_counter)
+		return;
+	groups_len = frame->fds_len - answer->started.has_counter;
+	if (answer->started.has_counter)
+		sb->oom_fd = take_fd(&frame->fds[groups_len]);
+	for (unsigned i = 0; i < groups_len && sb->groups_len < SANDBOX_GROUPS_MAX; i++)
+		sb->groups[sb->groups_len++] =
+			(struct sandbox_group){take_fd(&frame->fds[i]), answer->started.groups + i};
+}
+
+void sandbox_groups_drop(struct sandbox *sb)
+{
+	keeper_cancel(registry_keeper(sb->registry), &sb->group_call);
+	sb->is_group_asked = false;
+	while (sb->groups_len)
+		close(sb->groups[--sb->groups_len].fd);
+	close_fdp(&sb->oom_fd);
+	sb->oom_fd = -1;
+}
+
+int64_t sandbox_oom_kills(const struct sandbox *sb)
+{
+	char text[512], *line = text;
+	ssize_t n = sb->oom_fd < 0 ? -1 : pread(sb->oom_fd, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	while (line && strncmp(line, "oom_kill ", 9) != 0) {
+		char *end = strchr(line, '\n');
+
+		line = end ? end + 1 : NULL;
+	}
+	return line ? strtoll(line + 9, NULL, 10) : -1;
+}
