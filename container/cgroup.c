@@ -298,6 +298,28 @@ uint32_t cgroup_groups_made(const struct cgroup_host *cg, const char *id)
 	return made;
 }
 
+struct sweep {
+	uint32_t below, left;
+};
+
+static void sweep_group(int sandbox, const char *name, void *data)
+{
+	struct sweep *sweep = data;
+
+	if (group_number(name) < sweep->below && unlinkat(sandbox, name, AT_REMOVEDIR) < 0)
+		sweep->left++;
+}
+
+uint32_t cgroup_groups_sweep(const struct cgroup_host *cg, const char *id, uint32_t below)
+{
+	cleanup_fd int sandbox = open_sandbox(cg, cg->v2_fd, id);
+	struct sweep sweep = {.below = below};
+
+	if (sandbox >= 0)
+		for_groups(sandbox, sweep_group, &sweep);
+	return sweep.left;
+}
+
 static void remove_group(int sandbox, const char *name, void *data)
 {
 	unlinkat(sandbox, name, AT_REMOVEDIR);

@@ -66,6 +66,8 @@ int cgroup_group_kill(const struct cgroup_host *cg, const char *id, uint32_t gro
 int cgroup_group_is_empty(const struct cgroup_host *cg, const char *id, uint32_t group);
 /* It must be empty. Nobody can enter it any more. */
 int cgroup_group_remove(const struct cgroup_host *cg, const char *id, uint32_t group);
+/* Removes those below that number that are empty. How many stay. */
+uint32_t cgroup_groups_sweep(const struct cgroup_host *cg, const char *id, uint32_t below);
 /* One more than the highest number that is there. */
 uint32_t cgroup_groups_made(const struct cgroup_host *cg, const char *id);
 

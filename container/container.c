@@ -248,6 +248,20 @@ int container_adopt(struct container *c, const struct container_host *host,
 	return 0;
 }
 
+/* What survives in a group keeps it; it is looked at again when the next one is made. */
+static void sweep_groups(struct container *c, const struct container_host *host)
+{
+	if (c->groups_retired &&
+	    cgroup_groups_sweep(&host->cgroup, c->spec.id.text, c->groups_retired) == 0)
+		c->groups_retired = 0;
+}
+
+void container_groups_retire(struct container *c, const struct container_host *host)
+{
+	c->groups_retired = c->groups_made;
+	sweep_groups(c, host);
+}
+
 int container_group_new(struct container *c, const struct container_host *host, uint32_t *ret_group,
 			int *ret_dir_fd, struct err *err)
 {
@@ -255,6 +269,7 @@ int container_group_new(struct container *c, const struct container_host *host, 
 
 	if (!cgroup_has_groups(&host->cgroup))
 		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED, "this host has no exec groups");
+	sweep_groups(c, host);
 	r = cgroup_group_make(&host->cgroup, c->spec.id.text, c->groups_made,
 			      ids_map(host->ids, c->range).first, ret_dir_fd);
 	if (r < 0)

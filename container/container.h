@@ -46,6 +46,7 @@ struct container {
 	uint64_t init_start; /* start time of init, with the boot id the proof that a pid is still
 				it */
 	uint32_t groups_made;
+	uint32_t groups_retired; /* those below are nobody's; 0: all of them are gone */
 	uint64_t oom_kills_seen;
 };
 
@@ -98,6 +99,9 @@ int container_group_is_empty(const struct container *c, const struct container_h
 /* An empty one that was killed is of no use any more: whoever enters it is killed too. */
 int container_group_remove(const struct container *c, const struct container_host *host,
 			   uint32_t group);
+
+/* Nobody will use the groups that are there: they are removed, now or when they are empty. */
+void container_groups_retire(struct container *c, const struct container_host *host);
 
 struct container_stats {
 	uint64_t cpu_us, memory_bytes, memory_peak_bytes, pids, oom_kills;

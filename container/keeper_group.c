@@ -39,7 +39,7 @@ static void look(struct timer *timer)
 			end->step_ms++;
 		return;
 	}
-	if (r > 0) {
+	if (r > 0 || r == -ENOENT) {
 		/* If it stays, it goes with the sandbox. */
 		container_group_remove(&end->sandbox->c, k->host, end->group);
 		keeper_answer_done(k, end->asker);

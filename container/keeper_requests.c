@@ -200,6 +200,7 @@ static void on_adopt(struct keeper *k, struct keeper_asker asker, const union re
 
 	if (!sb)
 		return;
+	container_groups_retire(&sb->c, k->host);
 	fd = container_open_counter(&sb->c, k->host);
 	adopted.has_counter = fd >= 0;
 	keeper_conn_answer(&k->conn, asker,

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/exec_pipe.h"
+#include "daemon/exec_stranger.h"
 #include "daemon/registry.h"
 
 #define ARGS_INLINE_MAX (48 * 1024) /* longer ones travel in a memfd */
@@ -283,7 +284,8 @@ static void on_group_ended(struct keeper_call *call, struct keeper_answer *answe
 {
 	struct exec *e = container_of(call, struct exec, call);
 
-	if (answer->result < 0)
+	/* A group that is not there any more was ended by a keeper that could not say so. */
+	if (answer->result < 0 && answer->err.code != ERR_NOT_FOUND)
 		on_unproven(e);
 	else
 		on_proven(e);
@@ -390,34 +392,12 @@ static struct exec *find(struct sandbox *sb, uint64_t number)
 	return NULL;
 }
 
-/* An exec of an earlier berthd: its client went away with it, so it is ended and forgotten. */
-static void on_stranger(struct sandbox *sb, const struct agent_event *event)
-{
-	struct agent_exec_ref ref = {event->exec};
-	struct agent_end end = {event->exec};
-
-	if (event->exec > sb->last_exec && event->exec < UINT64_MAX / 2)
-		sb->last_exec = event->exec;
-	if (event->type == AGENT_LIVE)
-		agent_send(sb->agent, &(struct channel_message){
-					      .head = {AGENT_END, FRAME_VERSION, 0},
-					      .fields = agent_end_fields,
-					      .value = &end,
-				      });
-	else if (event->type == AGENT_EXITED || event->type == AGENT_LOST)
-		agent_send(sb->agent, &(struct channel_message){
-					      .head = {AGENT_FORGET, FRAME_VERSION, 0},
-					      .fields = agent_exec_ref_fields,
-					      .value = &ref,
-				      });
-}
-
 void exec_event(struct sandbox *sb, const struct agent_event *event)
 {
 	struct exec *e = find(sb, event->exec);
 
 	if (!e) {
-		on_stranger(sb, event);
+		exec_stranger_event(sb, event);
 		return;
 	}
 	switch (event->type) {
@@ -536,7 +516,7 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 	e->ops = ops;
 	e->arg = arg;
 	e->group = sandbox_group_take(sb);
-	e->number = ++sb->last_exec;
+	e->number = exec_stranger_number(++sb->last_exec, &e->group);
 	e->started_ns = uv_hrtime();
 	e->oom_kills = sandbox_oom_kills(sb);
 	list_init(&e->call.link);

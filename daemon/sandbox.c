@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/exec.h"
+#include "daemon/exec_stranger.h"
 #include "daemon/ping.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox_group.h"
@@ -104,6 +105,7 @@ static void gone(struct sandbox *sb, const struct err *why)
 	if (sb->agent)
 		agent_free(take(sb->agent));
 	exec_lose_all(sb, why ? why->sentence : "the sandbox was stopped");
+	exec_stranger_forget_all(sb);
 	ping_lose_all(sb);
 	sandbox_groups_drop(sb);
 	if (why)
@@ -424,6 +426,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	list_init(&sb->deletes);
 	list_init(&sb->changes);
 	list_init(&sb->execs);
+	list_init(&sb->strangers);
 	list_init(&sb->pings);
 	list_init(&sb->call.link);
 	list_init(&sb->group_call.link);
@@ -433,6 +436,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 void sandbox_free(struct sandbox *sb)
 {
 	ping_lose_all(sb);
+	exec_stranger_forget_all(sb);
 	if (sb->agent)
 		agent_free(take(sb->agent));
 	sandbox_groups_drop(sb);

@@ -88,7 +88,9 @@ struct sandbox {
 	pid_t init_pid;
 	struct list execs;
 	unsigned execs_len;
-	uint64_t last_exec;
+	uint32_t last_exec;
+	struct list strangers; /* of exec_stranger.c */
+	unsigned strangers_told;
 	struct list pings;
 	uint64_t last_ping;
 	struct sandbox_group groups[SANDBOX_GROUPS_MAX];

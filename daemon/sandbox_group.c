@@ -46,10 +46,14 @@ void sandbox_group_give(struct sandbox *sb, struct sandbox_group group)
 {
 	if (group.fd < 0)
 		return;
-	if (sb->state == SANDBOX_RUNNING && sb->groups_len < SANDBOX_GROUPS_MAX)
+	if (sb->state == SANDBOX_RUNNING && sb->groups_len < SANDBOX_GROUPS_MAX) {
 		sb->groups[sb->groups_len++] = group;
-	else
-		close(group.fd);
+		return;
+	}
+	close(group.fd);
+	keeper_group_drop(
+		registry_keeper(sb->registry),
+		&(struct keeper_group_ref){str_of(sb->id.text), sb->generation, group.number});
 }
 
 /* The groups, and the counter behind them. */

@@ -113,7 +113,10 @@ struct keeper_started {
 	uint32_t has_counter;
 };
 
-/* The answer to ADOPT. File descriptor: the counter, as above. */
+/*
+ * The answer to ADOPT: whoever asks has none of the exec groups that were made before. Those that
+ * are empty are removed, the others as they become so. File descriptor: the counter, as above.
+ */
 struct keeper_adopted {
 	uint32_t has_counter;
 };

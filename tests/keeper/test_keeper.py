@@ -405,13 +405,14 @@ def test_groups(place):
         equal(child.wait(20), -signal.SIGKILL)
     equal(link.ask(k.GROUP_END, id="one", generation=1, group=frame.groups).type, k.DONE)
     refused(link.ask(k.GROUP_END, id="one", generation=1, group=99999), "not_found")
-    # Another berthd.
+    # Another berthd: what is empty goes, what is not stays until it is.
     last = link.ask(k.GROUP_NEW, id="one", generation=1)
     procs2 = os.open("cgroup.procs", os.O_WRONLY, dir_fd=last.fds[0])
     with subprocess.Popen(["sleep", "1000"]) as child:
         os.write(procs2, str(child.pid).encode())
         adopted = link.ask(k.ADOPT, id="one", generation=1)
         equal((adopted.type, len(adopted.fds)), (k.ADOPTED, frame.has_counter))
+        refused(link.ask(k.GROUP_END, id="one", generation=1, group=frame.groups + 1), "not_found")
         equal(child.poll(), None, "the one in a group")
         fresh = link.ask(k.GROUP_NEW, id="one", generation=1)
         check(fresh.group > last.group, "a number that was never given", fresh)

@@ -147,16 +147,40 @@ def test_all_killed(g):
     check_adopted(g, *facts)
 
 
+def sleeps(g):
+    """Of the sandbox, by how long."""
+    lines = g.out("a", "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$f; echo; done 2>/dev/null; true")
+    return sorted(line.strip() for line in lines.split("\n") if line.startswith("sleep "))
+
+
+def groups(g):
+    return [c for c in g.cgroups() if "/a/exec-" in c]
+
+
 def test_exec_while_away(g):
-    """A command whose berthd was killed is ended when a new one comes; its sandbox stays."""
-    g.out("a", ["true"])
-    with g.events("a", "echo on; exec sleep 1000") as events:
-        next(iter(events))
-        g.kill_berthd()
-    g.start()
-    until(lambda: g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
-    until(lambda: "sleep" not in g.out("a", "cat /proc/[0-9]*/comm; true"), "the command to be ended")
+    """Of a command whose berthd was killed everything is ended when a new one comes; survivors stay."""
+    g.out("a", "setsid sleep 1000 >/dev/null 2>&1 & sleep 1001 & echo hi")
+    for _ in range(2):
+        with g.events("a", "(setsid sh -c 'trap : TERM; sleep 2000 & sleep 2001; wait' &); echo on; "
+                           "exec sleep 2002") as events:
+            next(iter(events))
+            until(lambda: len(sleeps(g)) == 5, "all of it to run")
+            g.kill_berthd()
+        g.start()
+        until(lambda: g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
+        until(lambda: sleeps(g) == ["sleep 1000", "sleep 1001"], "the whole tree to end, and nothing else")
     equal(g.sandbox("a")["generation"], 1, "generation")
+    if g.is_root:
+        # Ready ones, two that are in use or come back, and that of the survivors.
+        until(lambda: len(groups(g)) <= 4 + 2 + 1, f"groups that nobody uses to go: {groups(g)}")
+
+
+def test_many_groups(g):
+    """Groups that a burst of commands needed are removed when they are over."""
+    g.out("a", ["true"])
+    with concurrent.futures.ThreadPoolExecutor(40) as pool:
+        list(pool.map(lambda _: g.out("a", ["sleep", "1"]), range(40)))
+    until(lambda: len(groups(g)) <= 16, f"groups that nobody uses to go: {groups(g)}")
 
 
 def test_init_killed_while_away(g):
@@ -188,4 +212,4 @@ def test_deleted_after(g):
 
 main([test_berthd_killed, test_berthd_stopped, test_keeper_killed, test_keeper_killed_at_work,
       test_end_without_keeper, test_keeper_gone, test_berthd_and_keeper_killed, test_all_killed, test_exec_while_away,
-      test_init_killed_while_away, test_deleted_after])
+      test_many_groups,      test_init_killed_while_away, test_deleted_after])
