@@ -1,0 +1,177 @@
+"""Boots each machine with a job of tests and counts their TAP points; scripts/vm-test has built all.
+
+usage: machines.py [MACHINE...] [NAME...]
+"""
+
+import io
+import json
+import os
+import pathlib
+import re
+import select
+import subprocess
+import sys
+import tarfile
+import time
+
+import image
+
+sys.path.append(str(image.HERE.parent))
+import run as points  # noqa: E402  pylint: disable=wrong-import-position
+
+BUILD = image.ROOT / "build"
+SYSTEMD = "vm.init=/lib/systemd/systemd"
+AS_ROOT = r"(keeper|container|inside)_root_|init_(exec|user|channel|tree)$|" \
+          r"sandbox_(exec|lifecycle|adopt|many|chaos)(_runc)?$|security_root_"
+# By name: words of the kernel's command line, which tests, and as whom. See scripts/vm-test.
+MACHINES = {
+    "v2": ("vm.cgroups=v2", AS_ROOT, "root"),
+    "v1": ("vm.cgroups=v1", AS_ROOT, "root"),
+    "service": (SYSTEMD, r"keeper_root_|sandbox_(exec|lifecycle|adopt)(_runc)?$", "root"),
+    "user": (SYSTEMD, r"sandbox_(exec|lifecycle|adopt)_rootless$|security_user_", "user"),
+    "session": (SYSTEMD, r"sandbox_(exec|lifecycle)_rootless$", "session"),
+}
+# An emulated machine is slow, and a test's own limit is meant for a real one.
+SLOWNESS = 5
+MACHINE_TIMEOUT_S = 3600
+MEMORY_MB = 3072
+# A /dev/kvm that is there need not work (in a virtual machine, as a rule, it does not): only if asked.
+ACCELERATOR = os.environ.get("VM_ACCEL", "tcg")
+# Emulated, the machine's clock counts its instructions, half a thousand million to the second, and
+# jumps when it is idle: how busy this host is changes nothing that happens inside.
+CLOCK = ("-icount", "shift=1,sleep=off") if ACCELERATOR == "tcg" else ()
+
+
+def tests_of(pattern, scope, wanted):
+    listed = json.loads(image.run("meson", "introspect", "--tests", BUILD))
+    for test in listed:
+        suites = {s.split(":")[-1] for s in test["suite"]}
+        if not re.match(pattern, test["name"]) or "release" in suites:
+            continue
+        if wanted and not {test["name"], *suites} & set(wanted):
+            continue
+        yield {"name": test["name"], "cmd": test["cmd"], "env": test["env"], "cwd": str(BUILD),
+               "timeout": test["timeout"] * SLOWNESS, "scope": scope}
+
+
+def is_needed(path):
+    """Programs of the build, and the tests that python runs."""
+    if BUILD in path.parents:
+        return os.access(path, os.X_OK) and not path.parent.name.endswith(".p")
+    return path.suffix in (".py", ".json") or path.is_relative_to(image.ROOT / "tests")
+
+
+def write_disk(path, job):
+    """A tar with the job and, at the paths that they have here, everything that it calls."""
+    def add_text(tar, name, text):
+        info = tarfile.TarInfo(name)
+        info.size, info.mode = len(text), 0o644
+        tar.addfile(info, io.BytesIO(text))
+    with tarfile.open(path, "w") as tar:
+        add_text(tar, "job.py", (image.HERE / "job.py").read_bytes())
+        add_text(tar, "job.json", json.dumps(job).encode())
+        for top in (BUILD, image.ROOT / "tests", image.ROOT / "proto"):
+            for folder, _, names in os.walk(top):
+                for file in (pathlib.Path(folder, n) for n in names):
+                    if file.is_file() and is_needed(file):
+                        tar.add(file, str(file).lstrip("/"))
+    size = path.stat().st_size
+    os.truncate(path, (size + 511) // 512 * 512)
+
+
+def boot(folder, name, words):
+    """The machine's process; what its job says is its stdout."""
+    return subprocess.Popen(
+        ["qemu-system-x86_64", "-machine", f"q35,accel={ACCELERATOR}", "-cpu", "max", "-m", str(MEMORY_MB),
+         *CLOCK, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+         "-kernel", folder / "vmlinuz", "-initrd", folder / "initrd", "-append",
+         f"console=ttyS0 quiet panic=-1 random.trust_cpu=on {words}",
+         "-drive", f"file={folder}/root.ext4,format=raw,if=virtio,snapshot=on",
+         "-drive", f"file={folder}/{name}.tar,format=raw,if=virtio,readonly=on",
+         "-device", "virtio-rng-pci", "-serial", f"file:{folder}/{name}.console",
+         "-serial", "stdio"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def read_lines(machine, log):
+    """Its lines, until it is off or out of time."""
+    end, rest = time.monotonic() + MACHINE_TIMEOUT_S, b""
+    while select.select([machine.stdout], [], [], max(0, end - time.monotonic()))[0]:
+        more = os.read(machine.stdout.fileno(), 65536)
+        if not more:
+            break
+        log.write(more)
+        log.flush()
+        *lines, rest = (rest + more).split(b"\n")
+        for line in lines:
+            yield line.rstrip(b"\r").decode(errors="replace")
+
+
+def collect(lines, names):
+    """Yields (name, output, how it ended, seconds); a test that did not end has failed."""
+    name, output, left = None, [], list(names)
+    for line in lines:
+        if line.startswith("vm: begin "):
+            name, output = line.split()[2], []
+        elif line.startswith("vm: end "):
+            _, _, ended, code, seconds = line.split()
+            left.remove(ended)
+            yield ended, output, "OK" if code == "0" else f"exit code {code}", float(seconds)
+            name = None
+        elif name:
+            output.append(line)
+        elif line.startswith("vm: "):
+            print("  ", line[4:], flush=True)
+        elif line:
+            print("  ", line, flush=True)
+    for missing in left:
+        yield missing, output if missing == name else [], "the machine ended before it", 0
+
+
+def run_machine(folder, name, wanted):
+    words, pattern, scope = MACHINES[name]
+    job = list(tests_of(pattern, scope, wanted))
+    if not job:
+        return 0, [], []
+    write_disk(folder / f"{name}.tar", job)
+    print(f"== {name}: {len(job)} test programs", flush=True)
+    passed, failed, skipped = 0, [], []
+    machine = boot(folder, name, words)
+    try:
+        with open(folder / f"{name}.log", "wb") as log:
+            for test, output, result, seconds in collect(read_lines(machine, log),
+                                                         [t["name"] for t in job]):
+                counts = points.count(f"{name}: {test}", "\n".join(output), result)
+                print(f"   {test}: {counts.passed} passed, {len(counts.failed)} failed, "
+                      f"{len(counts.skipped)} skipped, {seconds:.0f} s", flush=True)
+                if counts.failed:
+                    points.show({"name": test, "result": result, "duration": seconds,
+                                 "stdout": "\n".join(output)})
+                passed += counts.passed
+                failed += counts.failed
+                skipped += counts.skipped
+    finally:
+        machine.kill()
+        machine.wait()
+    return passed, failed, skipped
+
+
+def main(words):
+    machines = [w for w in words if w in MACHINES] or list(MACHINES)
+    wanted = [w for w in words if w not in MACHINES]
+    folder = image.make()
+    passed, failed, skipped = 0, [], []
+    for name in machines:
+        counts = run_machine(folder, name, wanted)
+        passed, failed, skipped = passed + counts[0], failed + counts[1], skipped + counts[2]
+    print()
+    for name, reason in skipped:
+        print(f"skipped: {name} ({reason})")
+    for name in failed:
+        print(f"failed: {name}")
+    print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
