@@ -130,6 +130,35 @@ def test_delete(g):
     g.check_same(before)
 
 
+def limit_files(g, name):
+    """A sandbox's cgroup, in every hierarchy: what stands in the files of its limits."""
+    found = {}
+    for folder in g.cgroups():
+        if folder.endswith(f"{g.cgroup_name()}/{name}"):
+            for file in ("memory.max", "memory.limit_in_bytes", "pids.max", "cpu.max", "cpu.cfs_quota_us"):
+                if os.path.exists(os.path.join(folder, file)):
+                    with open(os.path.join(folder, file), encoding="utf-8") as text:
+                        found[file] = text.read().split()[0]
+    return found
+
+
+def test_limits_written(g):
+    """Limits stand in the sandbox's cgroup, v1 or v2, and a quarter of a processor is a quarter."""
+    limits = {"memory": "64M", "pids": 32, "cpus": 0.25}
+    asked = g.request("PUT", "/v1/sandbox/a", {"limits": limits, "start": True})
+    if not g.is_root:
+        equal((asked.status, asked.json()["code"]), (501, "unsupported"), "rootless without cgroups")
+        return
+    equal(asked.status, 200, asked)
+    files = limit_files(g, "a")
+    memory = {files[name] for name in ("memory.max", "memory.limit_in_bytes") if name in files}
+    cpus = {files[name] for name in ("cpu.max", "cpu.cfs_quota_us") if name in files}
+    equal((memory, cpus, files.get("pids.max")), ({str(64 << 20)}, {"25000"}, "32"), files)
+    used = g.out("a", ["python3", "-c", "import time\nend = time.monotonic() + 2\n"
+                       "while time.monotonic() < end: pass\nprint(time.process_time())"])
+    check(float(used) < 1, "of two seconds it ran", used)
+
+
 def test_limits(g):
     """Limits hold: memory says oom and kills one process, not the sandbox; processes are counted."""
     hog = ["python3", "-c", "x = []\nfor _ in range(400): x.append(bytearray(1 << 20))"]
@@ -241,6 +270,6 @@ def test_ownership(g):
 
 
 RUNNING = [test_implicit, test_create, test_list, test_generation, test_single_flight, test_delete,
-           test_limits, test_init_killed, test_ownership]
+           test_limits_written, test_limits, test_init_killed, test_ownership]
 main([*RUNNING, test_failed_start, test_false_runtime],
      start=lambda test: test in RUNNING)
