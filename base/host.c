@@ -170,48 +170,57 @@ static void probe_subids(struct host_facts *ret)
 	buf_close(&buf);
 }
 
-/*
- * Where we would make cgroups: root anywhere in the hierarchy, others only below the cgroup that
- * they run in, if it was delegated to them.
- */
-static bool find_our_dir(const struct cgroups *cgroups, enum cgroups_kind kind, bool is_root,
-			 struct str self_cgroup, char ret[PATH_MAX])
+static bool is_writable(const char *dir)
 {
-	if (is_root)
-		memcpy(ret, cgroups->of[kind].mount, PATH_MAX);
-	else if (!cgroups_own_dir(cgroups, kind, self_cgroup, ret))
-		return false;
-	return *ret && faccessat(AT_FDCWD, ret, W_OK, AT_EACCESS) == 0;
+	return *dir && faccessat(AT_FDCWD, dir, W_OK, AT_EACCESS) == 0;
+}
+
+/* Root makes cgroups below the root of a hierarchy. */
+static void probe_root_cgroups(struct host_facts *ret, const struct cgroups *cgroups)
+{
+	const char *v2 = cgroups->of[CGROUPS_UNIFIED].mount;
+	char file[PATH_MAX + 32];
+
+	ret->cgroup_memory = is_writable(cgroups->of[CGROUPS_MEMORY].mount);
+	ret->cgroup_cpu = is_writable(cgroups->of[CGROUPS_CPU].mount);
+	ret->cgroup_pids = is_writable(cgroups->of[CGROUPS_PIDS].mount);
+	ret->cgroup_freezer = is_writable(cgroups->of[CGROUPS_FREEZER].mount);
+	if (!is_writable(v2))
+		return;
+	snprintf(file, sizeof(file), "%s/cgroup.controllers", v2);
+	ret->cgroup_memory |= file_has_word(file, "memory");
+	ret->cgroup_cpu |= file_has_word(file, "cpu");
+	ret->cgroup_pids |= file_has_word(file, "pids");
+	/* Every v2 cgroup has cgroup.freeze, whatever its controllers. */
+	ret->cgroup_freezer = true;
+}
+
+/*
+ * Others could make them below the cgroup that they run in, if it was delegated to them. The keeper
+ * does not yet: what it cannot use is not called usable.
+ */
+static void probe_delegation(struct host_facts *ret, const struct cgroups *cgroups)
+{
+	char dir[PATH_MAX];
+	struct buf buf;
+	struct str self = read_text(&buf, "/proc/self/cgroup");
+
+	ret->cgroup_is_delegated =
+		cgroups_own_dir(cgroups, CGROUPS_UNIFIED, self, dir) && is_writable(dir);
+	buf_close(&buf);
 }
 
 static void probe_cgroups(struct host_facts *ret, struct cgroups *cgroups)
 {
-	bool *const have[CGROUPS_KINDS] = {
-		[CGROUPS_MEMORY] = &ret->cgroup_memory,
-		[CGROUPS_CPU] = &ret->cgroup_cpu,
-		[CGROUPS_PIDS] = &ret->cgroup_pids,
-		[CGROUPS_FREEZER] = &ret->cgroup_freezer,
-	};
-	char dir[PATH_MAX], file[PATH_MAX + 32];
 	struct buf buf;
-	struct str self;
 
 	cgroups_parse(cgroups, read_text(&buf, "/proc/self/mountinfo"));
 	buf_close(&buf);
 	ret->cgroups = cgroups_mode(cgroups);
-	self = read_text(&buf, "/proc/self/cgroup");
-	for (int kind = CGROUPS_MEMORY; kind < CGROUPS_KINDS; kind++)
-		*have[kind] =
-			find_our_dir(cgroups, (enum cgroups_kind)kind, ret->is_root, self, dir);
-	if (find_our_dir(cgroups, CGROUPS_UNIFIED, ret->is_root, self, dir)) {
-		snprintf(file, sizeof(file), "%s/cgroup.controllers", dir);
-		ret->cgroup_memory |= file_has_word(file, "memory");
-		ret->cgroup_cpu |= file_has_word(file, "cpu");
-		ret->cgroup_pids |= file_has_word(file, "pids");
-		/* Every v2 cgroup has cgroup.freeze, whatever its controllers. */
-		ret->cgroup_freezer = true;
-	}
-	buf_close(&buf);
+	if (ret->is_root)
+		probe_root_cgroups(ret, cgroups);
+	else
+		probe_delegation(ret, cgroups);
 }
 
 static void probe_machine(struct host_facts *ret)

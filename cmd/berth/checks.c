@@ -149,16 +149,21 @@ static void check_cgroups(struct findings *findings, const struct host_facts *fa
 		finding_add(findings, "cgroups", FINDING_OK, "%s: memory cpu pids freezer", mode);
 		return;
 	}
-	f = finding_add(findings, "cgroups", FINDING_WARN, "%s, but not usable by %s:%s", mode,
-			facts->is_root ? "us" : "you", lacking);
-	if (facts->is_root)
-		finding_mend(f, "enable them in the kernel (cgroup_enable=memory on its command "
-				"line), or make /sys/fs/cgroup writable in this container");
-	else if (facts->cgroups == HOST_CGROUPS_V2)
-		finding_mend(f, "systemd-run --user --scope -p Delegate=yes berth up");
-	else
-		finding_mend(f, "boot with systemd.unified_cgroup_hierarchy=1: only v2 can be "
-				"delegated to users");
+	if (!facts->is_root) {
+		f = finding_add(findings, "cgroups", FINDING_WARN,
+				"%s, used by root's daemon only%s: for yours no limits of memory "
+				"and cpus, and the trees of commands end by supervisors",
+				mode,
+				facts->cgroup_is_delegated
+					? ", although this cgroup was delegated to you"
+					: "");
+		finding_mend(f, "run the daemon as root if sandboxes need limits");
+		return;
+	}
+	f = finding_add(findings, "cgroups", FINDING_WARN, "%s, but not usable by us:%s", mode,
+			lacking);
+	finding_mend(f, "enable them in the kernel (cgroup_enable=memory on its command line), or "
+			"make /sys/fs/cgroup writable in this container");
 }
 
 void check_isolation(struct findings *findings, const struct host_facts *facts)
