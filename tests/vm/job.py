@@ -13,21 +13,27 @@ DISK = "/dev/vdb"
 USER = 1000
 
 
-def as_user(words, scope):
-    """In a service of the user's manager, with or without a cgroup that was delegated to it."""
-    delegate = ["-p", "Delegate=yes"] if scope == "user" else []
-    name, value = "XDG_RUNTIME_DIR", f"/run/user/{USER}"
-    run = ["runuser", "-u", "tester", "--", "env", f"{name}={value}"]
-    if scope == "session":
-        return [*run, "-u", name, *words]
-    return [*run, "systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect", *delegate,
-            f"--setenv={name}={value}", *words]
+CONTAINED = """
+mkdir /sys/fs/cgroup/box && echo $$ >/sys/fs/cgroup/box/cgroup.procs &&
+exec unshare -Cm sh -c 'umount /sys/fs/cgroup && mount -t cgroup2 box /sys/fs/cgroup && exec "$@"' sh "$@"
+"""
+
+
+def placed(words, cgroup):
+    """In a delegated cgroup of a user's manager, outside of that manager, or as in a container."""
+    if cgroup is None:
+        return words
+    if cgroup == "contained":
+        return ["sh", "-c", CONTAINED, "sh", *words]
+    user = ["runuser", "-u", "tester", "--", "env", "HOME=/home/tester"]
+    if cgroup == "session":
+        return [*user, *words]
+    return [*user, f"XDG_RUNTIME_DIR=/run/user/{USER}", "systemd-run", "--user", "--quiet", "--pipe",
+            "--wait", "--collect", "-p", "Delegate=yes", *words]
 
 
 def run(test):
-    words = test["cmd"]
-    if test["scope"] != "root":
-        words = as_user(words, test["scope"])
+    words = placed(test["cmd"], test["cgroup"])
     print(f"\nvm: begin {test['name']}", flush=True)
     began = time.monotonic()
     try:

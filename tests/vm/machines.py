@@ -20,16 +20,14 @@ sys.path.append(str(image.HERE.parent))
 import run as points  # noqa: E402  pylint: disable=wrong-import-position
 
 BUILD = image.ROOT / "build"
-SYSTEMD = "vm.init=/lib/systemd/systemd"
 AS_ROOT = r"(keeper|container|inside)_root_|init_(exec|user|channel|tree)$|" \
           r"sandbox_(exec|lifecycle|adopt|many|chaos)(_runc)?$|security_root_"
-# By name: words of the kernel's command line, which tests, and as whom. See scripts/vm-test.
+# By name: words of the kernel's command line, and which tests. See scripts/vm-test.
 MACHINES = {
-    "v2": ("vm.cgroups=v2", AS_ROOT, "root"),
-    "v1": ("vm.cgroups=v1", AS_ROOT, "root"),
-    "service": (SYSTEMD, r"keeper_root_|sandbox_(exec|lifecycle|adopt)(_runc)?$", "root"),
-    "user": (SYSTEMD, r"sandbox_(exec|lifecycle|adopt)_rootless$|security_user_", "user"),
-    "session": (SYSTEMD, r"sandbox_(exec|lifecycle)_rootless$", "session"),
+    "v2": ("vm.cgroups=v2", AS_ROOT + "|vm_contained"),
+    "v1": ("vm.cgroups=v1", AS_ROOT),
+    "systemd": ("vm.init=/lib/systemd/systemd",
+                r"vm_(delegated|session)|keeper_|sandbox_(exec|lifecycle|adopt)|security_user_"),
 }
 # An emulated machine is slow, and a test's own limit is meant for a real one.
 SLOWNESS = 5
@@ -42,16 +40,24 @@ ACCELERATOR = os.environ.get("VM_ACCEL", "tcg")
 CLOCK = ("-icount", "shift=1") if ACCELERATOR == "tcg" else ()
 
 
-def tests_of(pattern, scope, wanted):
-    listed = json.loads(image.run("meson", "introspect", "--tests", BUILD))
-    for test in listed:
+def listed():
+    """The tests that meson knows, and those that need this machine: its account, its cgroups."""
+    yield from json.loads(image.run("meson", "introspect", "--tests", BUILD))
+    program = str(image.HERE / "test_uncontrolled.py")
+    for cgroup in ("delegated", "session", "contained"):
+        yield {"name": f"vm_{cgroup}", "suite": ["berth:vm"], "env": {}, "timeout": 120,
+               "cmd": ["/usr/bin/python3", "-B", program, str(BUILD), cgroup], "cgroup": cgroup}
+
+
+def tests_of(pattern, wanted):
+    for test in listed():
         suites = {s.split(":")[-1] for s in test["suite"]}
         if not re.match(pattern, test["name"]) or "release" in suites:
             continue
         if wanted and not {test["name"], *suites} & set(wanted):
             continue
         yield {"name": test["name"], "cmd": test["cmd"], "env": test["env"], "cwd": str(BUILD),
-               "timeout": test["timeout"] * SLOWNESS, "scope": scope}
+               "timeout": test["timeout"] * SLOWNESS, "cgroup": test.get("cgroup")}
 
 
 def is_needed(path):
@@ -129,8 +135,8 @@ def collect(lines, names):
 
 
 def run_machine(folder, name, wanted):
-    words, pattern, scope = MACHINES[name]
-    job = list(tests_of(pattern, scope, wanted))
+    words, pattern = MACHINES[name]
+    job = list(tests_of(pattern, wanted))
     if not job:
         return 0, [], []
     write_disk(folder / f"{name}.tar", job)
