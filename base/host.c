@@ -14,6 +14,7 @@
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cgroups.h"
@@ -175,11 +176,32 @@ static bool is_writable(const char *dir)
 	return *dir && faccessat(AT_FDCWD, dir, W_OK, AT_EACCESS) == 0;
 }
 
+/*
+ * A controller can be had by the cgroups below if it is there and, unless this is the root of the
+ * whole hierarchy (it alone has no cgroup.type), no process is in this one.
+ */
+static bool can_pass_down(const char *dir, const char *controller)
+{
+	char file[PATH_MAX + 32];
+	struct buf buf;
+	bool is_inner, is_empty;
+
+	snprintf(file, sizeof(file), "%s/cgroup.subtree_control", dir);
+	if (file_has_word(file, controller))
+		return true;
+	snprintf(file, sizeof(file), "%s/cgroup.type", dir);
+	is_inner = access(file, F_OK) == 0;
+	snprintf(file, sizeof(file), "%s/cgroup.procs", dir);
+	is_empty = read_text(&buf, file).len == 0;
+	buf_close(&buf);
+	snprintf(file, sizeof(file), "%s/cgroup.controllers", dir);
+	return file_has_word(file, controller) && (!is_inner || is_empty);
+}
+
 /* Root makes cgroups below the root of a hierarchy. */
 static void probe_root_cgroups(struct host_facts *ret, const struct cgroups *cgroups)
 {
 	const char *v2 = cgroups->of[CGROUPS_UNIFIED].mount;
-	char file[PATH_MAX + 32];
 
 	ret->cgroup_memory = is_writable(cgroups->of[CGROUPS_MEMORY].mount);
 	ret->cgroup_cpu = is_writable(cgroups->of[CGROUPS_CPU].mount);
@@ -187,10 +209,9 @@ static void probe_root_cgroups(struct host_facts *ret, const struct cgroups *cgr
 	ret->cgroup_freezer = is_writable(cgroups->of[CGROUPS_FREEZER].mount);
 	if (!is_writable(v2))
 		return;
-	snprintf(file, sizeof(file), "%s/cgroup.controllers", v2);
-	ret->cgroup_memory |= file_has_word(file, "memory");
-	ret->cgroup_cpu |= file_has_word(file, "cpu");
-	ret->cgroup_pids |= file_has_word(file, "pids");
+	ret->cgroup_memory |= can_pass_down(v2, "memory");
+	ret->cgroup_cpu |= can_pass_down(v2, "cpu");
+	ret->cgroup_pids |= can_pass_down(v2, "pids");
 	/* Every v2 cgroup has cgroup.freeze, whatever its controllers. */
 	ret->cgroup_freezer = true;
 }

@@ -64,10 +64,10 @@ static bool has_file(int dir, const char *name)
 	return dir >= 0 && faccessat(dir, name, F_OK, 0) == 0;
 }
 
-static bool has_controller(int dir, const char *name)
+static bool passes_down(int dir, const char *name)
 {
 	char text[1024];
-	ssize_t len = dir_read(dir, "cgroup.controllers", text, sizeof(text));
+	ssize_t len = dir_read(dir, "cgroup.subtree_control", text, sizeof(text));
 	struct str words = {text, len > 0 ? (size_t)len : 0};
 
 	while (words.len) {
@@ -81,15 +81,28 @@ static bool has_controller(int dir, const char *name)
 	return false;
 }
 
+/*
+ * The runtime would do the same at the first start, and fail it where that cannot be: in a
+ * container whose processes are in the cgroup that it sees as the root.
+ */
+static bool pass_down(int dir, const char *name)
+{
+	char word[32];
+
+	snprintf(word, sizeof(word), "+%s", name);
+	dir_write(dir, "cgroup.subtree_control", word);
+	return passes_down(dir, name);
+}
+
 static void find_abilities(struct cgroup_host *cg)
 {
 	const int *v1 = cg->v1_fds;
 
 	if (cg->is_v2) {
-		cg->can_limit_memory = has_controller(cg->v2_fd, "memory");
+		cg->can_limit_memory = pass_down(cg->v2_fd, "memory");
 		cg->can_limit_swap = cg->can_limit_memory && access("/proc/swaps", F_OK) == 0;
-		cg->can_limit_cpu = has_controller(cg->v2_fd, "cpu");
-		cg->can_limit_pids = has_controller(cg->v2_fd, "pids");
+		cg->can_limit_cpu = pass_down(cg->v2_fd, "cpu");
+		cg->can_limit_pids = pass_down(cg->v2_fd, "pids");
 		cg->can_freeze = true;
 	} else {
 		cg->can_limit_memory = has_file(v1[CGROUPS_MEMORY], "memory.limit_in_bytes");

@@ -162,8 +162,10 @@ static void check_cgroups(struct findings *findings, const struct host_facts *fa
 	}
 	f = finding_add(findings, "cgroups", FINDING_WARN, "%s, but not usable by us:%s", mode,
 			lacking);
-	finding_mend(f, "enable them in the kernel (cgroup_enable=memory on its command line), or "
-			"make /sys/fs/cgroup writable in this container");
+	finding_mend(f,
+		     "enable them in the kernel (cgroup_enable=memory on its command line); in a "
+		     "container make /sys/fs/cgroup writable, and start with every process "
+		     "in a cgroup below it: only an empty one passes controllers down");
 }
 
 void check_isolation(struct findings *findings, const struct host_facts *facts)
