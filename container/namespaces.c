@@ -56,6 +56,28 @@ static int hide(const char *path, bool is_rootless, struct err *err)
 	return 0;
 }
 
+/*
+ * Inside a user namespace the runtime cannot make devices and binds the host's own; and crun gives
+ * what it has as stdin, our /dev/null, to the sandbox's root, who could then chmod it for
+ * everybody. On a read-only mount neither works, while reading and writing go on.
+ */
+static int seal_devices(struct err *err)
+{
+	static const char *const paths[] = {"/dev/null",   "/dev/zero",    "/dev/full",
+					    "/dev/random", "/dev/urandom", "/dev/tty"};
+
+	for (size_t i = 0; i < array_len(paths); i++) {
+		if (mount(paths[i], paths[i], NULL, MS_BIND, NULL) == 0 &&
+		    mount(NULL, paths[i], NULL,
+			  MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NOEXEC, NULL) == 0)
+			continue;
+		if (errno != ENOENT)
+			return err_set(err, -errno, ERR_INTERNAL, "%s cannot be sealed: %s",
+				       paths[i], strerror(errno));
+	}
+	return 0;
+}
+
 int namespaces_copy_mounts(struct err *err)
 {
 	if (unshare(CLONE_NEWNS) < 0)
@@ -77,6 +99,9 @@ int namespaces_enter_mounts(bool is_rootless, int *ret_cgroup2_fd, struct err *e
 	if (!cgroups)
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	r = namespaces_copy_mounts(err);
+	/* Without root the host's devices are nobody's to give away. */
+	if (r == 0 && !is_rootless)
+		r = seal_devices(err);
 	if (r == 0)
 		r = read_cgroups(cgroups, err);
 	if (r < 0)
