@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -23,12 +22,12 @@
 #include "container/cgroup.h"
 #include "container/dir.h"
 #include "container/host_state.h"
+#include "container/namespaces.h"
 #include "container/tree.h"
 
 #define USER_ID  200000 /* who runs the rootless ones; needs no entry in /etc/passwd */
 #define SUB_IDS  300000
-#define UNIFIED  "/sys/fs/cgroup/unified"
-#define PATIENCE 20000
+#define PATIENCE 120000 /* when something counts as hung */
 
 /* Written by the body, read by whoever cleans up after it. */
 struct traces {
@@ -71,18 +70,6 @@ static int enter_user_namespace(int ready, int go)
 	return 0;
 }
 
-/* Hides the v2 mount from the runtime where there are v1 hierarchies too. */
-static int enter_mount_namespace(bool is_rootless)
-{
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
-		return -1;
-	if (access(UNIFIED, F_OK) != 0)
-		return 0;
-	if (!is_rootless)
-		return umount2(UNIFIED, MNT_DETACH);
-	return mount("tmpfs", UNIFIED, "tmpfs", 0, NULL);
-}
-
 static int body_of(struct ground *ground, int (*body)(struct ground *), const int *pipes)
 {
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -117,7 +104,7 @@ static void remove_cgroups(void)
 		return;
 	snprintf(cg.name, sizeof(cg.name), "%s", traces->cgroup);
 	for (char id[] = "t0"; id[1] <= '9'; id[1]++)
-		cgroup_remove(&cg, id, 2000);
+		cgroup_remove(&cg, id, PATIENCE / 10);
 	cgroup_host_close(&cg);
 }
 
@@ -130,10 +117,13 @@ static int make_dirs(struct ground *ground)
 		return -1;
 	snprintf(ground->state, sizeof(ground->state), "%s/state", ground->dir);
 	snprintf(ground->run, sizeof(ground->run), "%s/run", ground->dir);
+	snprintf(ground->bait, sizeof(ground->bait), "%s-bait", ground->dir);
 	/* As /run/user/<uid> is: nobody else may pass, not even a sandbox's root. */
 	if (chmod(ground->dir, 0700) < 0 || chown(ground->dir, owner, owner) < 0 ||
 	    mkdir(ground->state, 0711) < 0 || mkdir(ground->run, 0711) < 0 ||
-	    chown(ground->state, owner, owner) < 0 || chown(ground->run, owner, owner) < 0)
+	    chown(ground->state, owner, owner) < 0 || chown(ground->run, owner, owner) < 0 ||
+	    mkdir(ground->bait, 0700) < 0 || chmod(ground->bait, 0777) < 0 ||
+	    chown(ground->bait, owner, owner) < 0)
 		return -1;
 	return 0;
 }
@@ -159,12 +149,15 @@ int ground_run(struct ground *ground, int (*body)(struct ground *ground))
 		fflush(stdout);
 		_exit(code);
 	}
+	/* A time limit ends the whole process group; we stay to clean up. */
+	signal(SIGTERM, SIG_IGN);
 	if (ground->mode != GROUND_ROOT && read(pipes[0], &byte, 1) == 1 &&
 	    (write_maps(pid, ground->mode) < 0 || write(pipes[3], "x", 1) != 1))
 		kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	kill_children();
 	remove_cgroups();
+	tree_remove(tmp, ground->bait + strlen("/tmp/"));
 	tree_remove(tmp, ground->dir + strlen("/tmp/"));
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
@@ -172,8 +165,8 @@ int ground_run(struct ground *ground, int (*body)(struct ground *ground))
 int ground_open_host(struct ground *ground, struct err *err)
 {
 	bool is_rootless = ground->mode != GROUND_ROOT;
-	cleanup_fd int unified =
-		is_rootless ? -1 : open(UNIFIED, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_fd int unified = -1;
+	int r = namespaces_enter_mounts(is_rootless, &unified, err);
 	struct container_host_config config = {
 		.state_dir = ground->state,
 		.run_dir = ground->run,
@@ -181,14 +174,11 @@ int ground_open_host(struct ground *ground, struct err *err)
 		.init_path = ground->probe,
 		.is_rootless = is_rootless,
 		.ids_mapped = ground->mode == GROUND_ROOTLESS ? 65536 : 1,
-		.cgroup2_fd = unified,
+		.cgroup2_fd = is_rootless ? -1 : unified,
 	};
-	int r;
 
-	if (enter_mount_namespace(is_rootless) < 0)
-		return err_set(err, -errno, ERR_INTERNAL, "cannot make a mount namespace: %s",
-			       strerror(errno));
-	r = container_host_init(&ground->host, &config, err);
+	if (r == 0)
+		r = container_host_init(&ground->host, &config, err);
 	if (r == 0)
 		memcpy(traces->cgroup, ground->host->cgroup.name, sizeof(traces->cgroup));
 	return r;
@@ -250,7 +240,7 @@ int ground_connect(const struct ground *ground, const struct container *c)
 	snprintf(address.sun_path, sizeof(address.sun_path), "%.60s/%.20s/agent.sock", ground->run,
 		 c->spec.id.text);
 	/* Its first process runs, but may not have called listen() yet. */
-	for (int tries = 0; tries < 2000; tries++) {
+	for (int tries = 0; tries < PATIENCE; tries++) {
 		if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
 			return fd;
 		if (errno != ECONNREFUSED)

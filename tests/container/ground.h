@@ -16,6 +16,7 @@ struct ground {
 	const char *runtime, *probe;
 	char dir[64]; /* state, run */
 	char state[96], run[96];
+	char bait[96]; /* a folder for all, where nothing may ever be made */
 	struct container_host *host;
 };
 
