@@ -30,6 +30,10 @@ class Tap:
         print(f"{'not ok' if self.problems else 'ok'} {self.count} - {name}", flush=True)
         self.failed += bool(self.problems)
 
+    def skip(self, name, reason):
+        self.count += 1
+        print(f"ok {self.count} - {name} # SKIP {reason}", flush=True)
+
     def done(self):
         print(f"1..{self.count}")
         sys.exit(1 if self.failed else 0)

@@ -285,12 +285,23 @@ def slow_start():
             release.join()
 
 
-def other_user():
-    """Root's daemon has given up everything; nobody else can choose a user."""
+def no_user_to_choose():
+    """Nobody but root can choose whom the daemon becomes."""
     with Place() as p:
-        if not IS_ROOT:
-            fails(p, p.argv("--user", USER.pw_name), "--user")
-            return
+        os.chmod(p.path, 0o755)
+        binary, mine, drop = p / "berthd", p / "mine", []
+        shutil.copy(BERTHD, binary)
+        os.mkdir(mine)
+        if IS_ROOT:
+            drop = ["setpriv", f"--reuid={USER.pw_uid}", f"--regid={USER.pw_gid}", "--clear-groups"]
+            p.give(mine)
+        fails(p, [*drop, binary, "--socket", f"{mine}/s", "--state-dir", f"{mine}/state",
+                  "--run-dir", f"{mine}/run", "--user", USER.pw_name], "--user", cwd=p.path)
+
+
+def other_user():
+    """Root's daemon has given up everything."""
+    with Place() as p:
         fails(p, p.argv("--user", "no-such-user"), "no-such-user", "scripts/setup")
         fails(p, p.argv("--user", "root"), "root")
         d = p.start()
@@ -305,14 +316,18 @@ def other_user():
 
 
 def reach_is_told():
-    """What only root can read or remove is named at the start, and by a reload."""
+    """What only root can read or remove is named at the start; what is one's own is not."""
     with Place() as p:
         tokens = p.tokens(TOKEN)
         d, _ = p.listen("--token-file", tokens)
         require("SIGHUP" not in d.stderr() and "left behind" not in d.stderr(), d.stderr())
         d.stop()
-        if not IS_ROOT:
-            return
+
+
+def root_reach_is_told():
+    """Root's daemon is another user afterwards."""
+    with Place() as p:
+        tokens = p.tokens(TOKEN)
         os.chown(tokens, 0, 0)
         p.socket = p / "s"
         d, port = p.listen("--token-file", tokens)
@@ -352,12 +367,16 @@ CASES = [
     ("a port in use", port_in_use),
     ("a start that fails late", fails_late),
     ("a start that takes its time", slow_start),
-    ("whom it becomes", other_user),
-    ("what it will not reach is said", reach_is_told),
+    ("only root can choose whom it becomes", no_user_to_choose),
+    ("what it will reach is not said", reach_is_told),
     ("the socket's group", socket_group),
     ("a group that the user is not in", foreign_group),
+]
+ROOT_CASES = [
+    ("whom root's daemon becomes", other_user),
+    ("what root's daemon will not reach is said", root_reach_is_told),
 ]
 
 
 if __name__ == "__main__":
-    run_cases(CASES)
+    run_cases(CASES, ROOT_CASES)
