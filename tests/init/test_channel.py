@@ -6,7 +6,6 @@ import random
 import signal
 import socket
 import struct
-import time
 
 import sandbox as s
 
@@ -157,11 +156,12 @@ def terminates(t, box, peer):
     box.run(peer, ["/usr/bin/python3", "-Ic", code])
     peer.ping()
     number, deaf = box.number(), box.number()
-    peer.exec(number, ["sh", "-c", "trap 'exit 4' TERM; while :; do sleep 0.01; done"])
-    peer.exec(deaf, ["sh", "-c", "trap '' TERM; echo; read x"], flags=s.STDIN)
-    f = peer.exec(box.number(), ["sh", "-c", "trap 'exit 4' TERM; while :; do sleep 0.01; done"],
-                  flags=s.SUPERVISED)
-    time.sleep(0.2)
+    trap = ["sh", "-c", "trap 'exit 4' TERM; echo; while :; do sleep 0.01; done"]
+    plain = peer.exec(number, trap)
+    deaf_one = peer.exec(deaf, ["sh", "-c", "trap '' TERM; echo; read x"], flags=s.STDIN)
+    f = peer.exec(box.number(), trap, flags=s.SUPERVISED)
+    for fd in (plain.fds[0], deaf_one.fds[1], f.fds[0]):
+        os.read(fd, 1)  # its trap is set
     os.kill(box.pid, signal.SIGTERM)
     t.equal(peer.exited(number).status, 4 << 8, "status")
     got = peer.exec(box.number(), ["true"])
