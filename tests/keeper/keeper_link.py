@@ -65,7 +65,7 @@ def decode(message, fds):
 class Link:
     """One connection of a berthd. Answers are kept until somebody asks for them."""
 
-    def __init__(self, path, timeout=30):
+    def __init__(self, path, timeout):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(timeout)
         self.socket.connect(path)

@@ -1,14 +1,20 @@
 """A keeper of one's own in a temporary directory, as root or as an ordinary user, and TAP.
 
 As an ordinary user means: a uid that no account has, in a mount namespace of its own in which
-/etc/passwd, /etc/subuid and /etc/subgid know it. The host's files stay as they are.
+/etc/passwd, /etc/subuid and /etc/subgid know it. The host's files stay as they are. Who is no root
+has only one's own uid to be that user.
+
+Runs may go on side by side: what a Place calls its own is told by its directory, the cgroups named
+after that, and user ids that no other run has. It is cleared away also when the run is killed.
 """
 
 import ctypes
 import os
+import pwd
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +23,39 @@ import traceback
 
 import keeper_link as k
 
-USER, FIRST_SUBID, SUBIDS = 41234, 2_100_000_000, 65536 * 4
+GUARD = 180  # seconds after which a thing counts as hung; nothing is measured by it
+IS_ROOT = os.geteuid() == 0
+SLOTS, SUBIDS = 4096, 65536 * 4
+
+
+def hold_slot():
+    """A number that no other run has now. Its abstract name is free again when its holder is gone."""
+    holder = socket.socket(socket.AF_UNIX)
+    for i in range(SLOTS):
+        try:
+            slot = (os.getpid() + i) % SLOTS
+            holder.bind(f"\0berth-test-slot-{slot}")
+            return holder, slot
+        except OSError:
+            continue
+    raise OSError("all numbers for runs are taken")
+
+
+def given_subids():
+    """(first, count) of what /etc/subuid gives an ordinary user who runs this."""
+    names = {str(os.getuid()), *(p.pw_name for p in pwd.getpwall() if p.pw_uid == os.getuid())}
+    with open("/etc/subuid", encoding="utf-8") as file:
+        rows = [line.strip().split(":") for line in file]
+    return next(((int(row[1]), int(row[2])) for row in rows if row[0] in names), (0, 0))
+
+
+SLOT_HOLDER, SLOT = hold_slot()
+# The user, and another that is a stranger to it. Their limits (keys, pipes, namespaces) count per
+# uid, so that two runs with one uid would take them from each other.
+USER, FIRST_SUBID = 41_000_000 + 2 * SLOT, 2_200_000_000 + SLOT * SUBIDS
+if not IS_ROOT:
+    USER, (FIRST_SUBID, SUBIDS) = os.getuid(), given_subids()
+STRANGER = USER + 1
 PROGRAMS = ("berth-keeper", "berth-init")
 
 
@@ -34,7 +72,7 @@ def equal(got, wanted, what=""):
     check(got == wanted, f"{what}: got {got!r}, wanted {wanted!r}")
 
 
-def until(condition, what, seconds=60):
+def until(condition, what, seconds=GUARD):
     """For facts of the kernel that no event tells."""
     end = time.monotonic() + seconds
     while not (value := condition()):
@@ -70,26 +108,64 @@ def comm_of(pid):
         return ""
 
 
+def remove_tree(path):
+    """Without root, files of a sandbox's ids can be removed only inside a user namespace."""
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        subprocess.run(["unshare", "--map-root-user", *(["--map-auto"] if SUBIDS else []), "rm", "-rf", path],
+                       check=False)
+
+
 class Place:
     def __init__(self, build, mode, runtime):
         self.mode, self.runtime = mode, runtime
         self.dir = tempfile.mkdtemp(prefix="berth-keeper-")
         os.chmod(self.dir, 0o755)
-        for program in PROGRAMS:
-            shutil.copy(os.path.join(build, program), self.path(program))
-        self.mark = self.dir.encode()
-        with open(self.path("berth-init"), "ab") as file:
-            file.write(self.mark)
         self.uid = 0 if mode == "root" else USER
         self.daemon_uid = USER
         self.state, self.run = self.path("home/state"), self.path("home/run")
-        os.mkdir(self.path("home"), 0o755)
-        os.chown(self.path("home"), self.uid, self.uid)
+        self.mark = self.dir.encode()
         self.log = open(self.path("log"), "ab")  # pylint: disable=consider-using-with
-        self.monitor, self.links = None, []
+        self.monitor, self.links, self.janitor, self.last_words = None, [], None, []
+        self.call_janitor()
+        for program in PROGRAMS:
+            shutil.copy(os.path.join(build, program), self.path(program))
+        with open(self.path("berth-init"), "ab") as file:
+            file.write(self.mark)
+        os.mkdir(self.path("home"), 0o755)
+        if IS_ROOT:
+            os.chown(self.path("home"), self.uid, self.uid)
 
     def path(self, *names):
         return os.path.join(self.dir, *names)
+
+    def call_janitor(self):
+        """A process that clears this place away if we end without having done so ourselves."""
+        seen, held = os.pipe()
+        pid = os.fork()
+        if pid:
+            os.close(seen)
+            self.janitor = pid, held
+            return
+        try:
+            os.close(held)
+            os.setsid()  # a time limit ends our whole process group
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            null = os.open("/dev/null", os.O_RDWR)
+            for fd in range(3):  # or whoever reads our output would wait for the janitor's end
+                os.dup2(null, fd)
+            if not os.read(seen, 1):
+                self.close()
+        finally:
+            os._exit(0)
+
+    def dismiss_janitor(self):
+        if self.janitor:
+            pid, held = self.janitor
+            self.janitor = None
+            os.write(held, b"x")
+            os.close(held)
+            os.waitpid(pid, 0)
 
     def become_user(self, subids=True):
         """In the child, before exec: the user and the /etc that knows it."""
@@ -116,6 +192,10 @@ class Place:
         os.setresgid(USER, USER, USER)
         os.setresuid(USER, USER, USER)
 
+    @property
+    def is_user_to_be(self):
+        return self.mode == "user" and IS_ROOT
+
     def command(self, *more):
         return [self.path("berth-keeper"), "--state-dir", self.state, "--run-dir", self.run,
                 "--daemon-uid", str(self.daemon_uid), "--daemon-gid", str(self.daemon_uid),
@@ -125,8 +205,8 @@ class Place:
         """The process and the first line that it says."""
         process = subprocess.Popen(
             self.command(*more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
-            cwd="/", preexec_fn=None if self.mode == "root" else lambda: self.become_user(subids))
-        ready, _, _ = select.select([process.stdout], [], [], 60)
+            cwd="/", preexec_fn=(lambda: self.become_user(subids)) if self.is_user_to_be else None)
+        ready, _, _ = select.select([process.stdout], [], [], GUARD)
         line = process.stdout.readline().decode().strip() if ready else "(silence)"
         process.stdout.close()
         return process, line
@@ -140,15 +220,18 @@ class Place:
         return next((p for p in pids() if (stat_of(p) or "  ")[1] == self.monitor.pid
                      and comm_of(p) == "berth-keeper" and is_alive(p)), None)
 
-    def connect(self, **options):
+    def connect(self):
         # The kernel keeps who we are at this moment.
-        os.setegid(self.daemon_uid)
-        os.seteuid(self.daemon_uid)
+        own = os.geteuid(), os.getegid()
+        if IS_ROOT:
+            os.setegid(self.daemon_uid)
+            os.seteuid(self.daemon_uid)
         try:
-            link = k.Link(os.path.join(self.run, "keeper.sock"), **options)
+            link = k.Link(os.path.join(self.run, "keeper.sock"), GUARD)
         finally:
-            os.seteuid(0)
-            os.setegid(0)
+            if IS_ROOT:
+                os.seteuid(own[0])
+                os.setegid(own[1])
         self.links.append(link)
         return link
 
@@ -179,38 +262,88 @@ class Place:
         self.monitor.wait()
         until(lambda: not is_alive(keeper), "the keeper's death")
 
-    def is_from_here(self, pid):
+    # --- what is ours ---
+
+    def cgroup_name(self):
+        value = 0xCBF29CE484222325
+        info = os.stat(self.state)
+        for byte in f"{os.path.realpath(self.state)} {info.st_dev} {info.st_ino}".encode():
+            value = (value ^ byte) * 0x100000001B3 % 2**64
+        return f"berth-{value:016x}"
+
+    def cgroups(self):
+        """Every cgroup of ours, in every hierarchy."""
+        if not os.path.exists(self.state):
+            return []
+        found, name = [], self.cgroup_name()
+        with open("/proc/self/mountinfo", encoding="utf-8") as file:
+            mounts = [line.split()[4] for line in file if " - cgroup" in line]
+        for mount in mounts:
+            for folder, names, _ in os.walk(os.path.join(mount, name)):
+                found += [folder] + [os.path.join(folder, n) for n in names]
+        return sorted(set(found))
+
+    def remove_cgroups(self):
+        """After a failure. The last process leaves a cgroup without an event."""
+        def attempt(path):
+            try:
+                os.rmdir(path)
+            except OSError:
+                return not os.path.exists(path)
+            return True
+        for path in sorted(self.cgroups(), key=len, reverse=True):
+            until(lambda: attempt(path), f"the end of {path}", 20)  # pylint: disable=cell-var-from-loop
+
+    def mounts(self, pid="self"):
+        with open(f"/proc/{pid}/mountinfo", encoding="utf-8") as file:
+            return [line.split()[4] for line in file if self.dir in line]
+
+    def is_init(self, pid):
+        """By the mark at the end of our berth-init."""
         try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                if self.dir.encode() in file.read():
-                    return True
             with open(f"/proc/{pid}/exe", "rb") as file:
                 file.seek(-len(self.mark), os.SEEK_END)
                 return file.read() == self.mark
         except OSError:
             return False
 
+    def is_from_here(self, pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                return self.dir.encode() in file.read() or self.is_init(pid)
+        except OSError:
+            return False
+
     def processes(self):
-        """The keeper's, by their arguments; inits, by the mark at the end of our berth-init."""
+        """The keeper's, by their arguments, and inits."""
         return [pid for pid in pids() if pid != os.getpid() and self.is_from_here(pid)]
 
-    def kill(self, *spared):
-        for pid in self.processes():
-            if pid not in spared:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+    @staticmethod
+    def kill(found):
+        """Those that lived are returned."""
+        alive = [pid for pid in found if is_alive(pid)]
+        for pid in alive:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        return alive
 
     def take_down(self):
         """Ends what a test left running, and lets a keeper clear it away, cgroups too."""
         if self.monitor.poll() is not None:
             self.start()
-        self.kill(self.monitor.pid, self.keeper())
-        until(lambda: not [n for n in os.listdir(self.run) if os.path.isdir(os.path.join(self.run, n))
-                           and not n.startswith(".")], "the take-down of all sandboxes")
+
+        def is_down():
+            if not [n for n in os.listdir(self.run) if os.path.isdir(os.path.join(self.run, n))
+                    and not n.startswith(".")]:
+                return True
+            # Again and again: what the runtime has just made may not be berth-init yet.
+            self.kill(filter(self.is_init, pids()))
+            return False
+        until(is_down, "the take-down of all sandboxes")
         self.monitor.terminate()
-        self.monitor.wait(30)
+        self.monitor.wait(GUARD)
 
     def close(self):
         for link in self.links:
@@ -219,25 +352,53 @@ class Place:
             if self.monitor:
                 self.take_down()
         finally:
-            self.kill()
+            self.last_words = self.log_text().splitlines()[-20:]
+            until(lambda: not self.kill(self.processes()), "the end of all processes", 20)
             if self.monitor:
                 self.monitor.wait()
+            self.remove_cgroups()
             self.log.close()
-            shutil.rmtree(self.dir, ignore_errors=True)
+            remove_tree(self.dir)
+            self.dismiss_janitor()
 
     def log_text(self):
+        if not os.path.exists(self.path("log")):
+            return ""  # a janitor may go on where somebody was killed
         with open(self.path("log"), encoding="utf-8", errors="replace") as file:
             return file.read()
 
 
+def only(mode):
+    """A test about something that the other mode does not have."""
+    def mark(test):
+        test.mode = mode
+        return test
+    return mark
+
+
+def needs_root(test):
+    """It plays several users."""
+    test.needs_root = True
+    return test
+
+
 def run_all(tests, build, mode, runtime):
     failed = 0
+    # The time limit of a run ends us by SIGTERM: clean up then too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    if mode == "root" and not IS_ROOT:
+        print("1..0 # SKIP needs root", flush=True)
+        sys.exit(0)
+    tests = [test for test in tests if getattr(test, "mode", mode) == mode]
     print(f"1..{len(tests)}", flush=True)
     for number, test in enumerate(tests, 1):
         title = (test.__doc__ or test.__name__).strip().rstrip(".")
+        if hasattr(test, "needs_root") and not IS_ROOT:
+            print(f"ok {number} - {title} # SKIP needs root", flush=True)
+            continue
         place = Place(build, mode, runtime)
         try:
-            test(place)
+            title = test(place) or title  # it may say which of two cases it met
             print(f"ok {number} - {title}", flush=True)
         except Exception as error:  # pylint: disable=broad-except
             failed += 1
@@ -250,5 +411,6 @@ def run_all(tests, build, mode, runtime):
                 place.close()
             except (Failed, OSError, subprocess.SubprocessError) as error:
                 failed += 1
-                print(f"# {title} could not be cleared away: {error}", flush=True)
+                print(f"# {title} could not be cleared away: {error}\n# " + "\n# ".join(place.last_words),
+                      flush=True)
     sys.exit(1 if failed else 0)

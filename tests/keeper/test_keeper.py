@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 import keeper_link as k
-from place import FIRST_SUBID, SUBIDS, USER, check, equal, is_alive, run_all, stat_of, until
+from place import (FIRST_SUBID, GUARD, STRANGER, SUBIDS, USER, check, equal, is_alive, needs_root, only,
+                   run_all, stat_of, until)
 
 
 def start(link, sandbox, generation=1, **more):
@@ -27,16 +28,6 @@ def refused(frame, code):
     check(frame.sentence, "no sentence")
 
 
-def host_mounts():
-    with open("/proc/self/mountinfo", encoding="utf-8") as file:
-        return file.read()
-
-
-def cgroups():
-    return {os.path.join(root, name) for root, names, _ in os.walk("/sys/fs/cgroup")
-            for name in names if "berth" in os.path.join(root, name)}
-
-
 def disks(place):
     """What is below <state>/sandboxes, also what only waits to be removed."""
     top = os.path.join(place.state, "sandboxes")
@@ -48,11 +39,20 @@ def strangers(place):
     return [p for p in place.processes() if p not in (place.monitor.pid, place.keeper())]
 
 
+def start_hasty(place):
+    """A keeper that soon ends for want of work, and our HELLO, which must be faster."""
+    for idle_ms in (100, 1000, 10000, 100000):
+        place.start("--idle-ms", str(idle_ms))
+        try:
+            return place.hello()
+        except (OSError, EOFError):
+            equal(place.monitor.wait(GUARD), 0, "the idle monitor's exit code")
+    raise AssertionError("no keeper waited long enough for us")
+
+
 def test_life(place):
     """hello, start, kill, exited, forget; nothing is left"""
-    mounts, groups = host_mounts(), cgroups()
-    place.start("--idle-ms", "100")
-    link, welcome, known = place.hello()
+    link, welcome, known = start_hasty(place)
     equal(known, {})
     equal(welcome.runtime, place.runtime)
     equal(bool(welcome.abilities & k.IS_ROOTLESS), place.mode == "user", "rootless")
@@ -74,10 +74,10 @@ def test_life(place):
     equal(link.ask(k.REMOVE, id="one").type, k.DONE)
     equal(disks(place), [], "disks")
     link.close()
-    equal(place.monitor.wait(20), 0, "the idle monitor's exit code")
+    equal(place.monitor.wait(GUARD), 0, "the idle monitor's exit code")
     equal(place.processes(), [], "processes")
-    equal(host_mounts(), mounts, "mounts")
-    equal(cgroups() - groups, set(), "cgroups")
+    equal(place.mounts(), [], "mounts on the host")
+    equal(place.cgroups(), [], "cgroups")
     equal([n for n in os.listdir(place.run) if not n.startswith(".")], [], "files in <run>")
 
 
@@ -100,7 +100,7 @@ def test_second(place):
     """a second keeper for the same directories is refused with a sentence"""
     place.start()
     process, line = place.spawn()
-    equal(process.wait(20), 1)
+    equal(process.wait(GUARD), 1)
     check("another berth-keeper" in line and str(place.monitor.pid) in line, line)
     link, _, _ = place.hello()
     start(link, "one")
@@ -200,18 +200,19 @@ def test_garbage(place):
     start(link, "one")
 
 
+@needs_root
 def test_wrong_user(place):
     """another user is refused, also with the socket opened to all"""
     place.start()
     path = os.path.join(place.run, "keeper.sock")
     os.chmod(path, 0o666)
     script = ("import socket; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); "
-              f"s.connect({path!r}); s.settimeout(20); "
+              f"s.connect({path!r}); s.settimeout({GUARD}); "
               f"s.send(bytes.fromhex('{k.encode(k.HELLO, 1, version=1).hex()}')); "
               "print(len(s.recv(100)))")
-    for uid, allowed in ((USER + 1, False), (USER, True)):
+    for uid, allowed in ((STRANGER, False), (USER, True)):
         done = subprocess.run(["/usr/bin/python3", "-c", script], user=uid, group=uid, extra_groups=[],
-                              capture_output=True, text=True, check=False, timeout=60)
+                              capture_output=True, text=True, check=False, timeout=GUARD)
         equal(done.returncode == 0 and int(done.stdout) > 0, allowed, f"uid {uid}: {done}")
 
 
@@ -374,7 +375,7 @@ def test_term(place):
     link, _, _ = place.hello()
     started = start(link, "one")
     place.monitor.terminate()
-    equal(place.monitor.wait(30), 0)
+    equal(place.monitor.wait(GUARD), 0)
     check(is_alive(started.pid), "init lives")
     equal(os.path.exists(os.path.join(place.run, "keeper.sock")), False, "keeper.sock is there")
     place.start()
@@ -384,15 +385,20 @@ def test_term(place):
 
 
 def test_groups(place):
-    """exec groups: made, filled, ended, proven empty"""
+    """exec groups: none, and said to be none"""
     place.start()
     link, welcome, _ = place.hello()
-    if not welcome.abilities & k.HAS_GROUPS:
-        started = start(link, "one")
-        equal(len(started.fds), started.has_counter, "groups that came with STARTED")
-        equal(link.ask(k.ADOPT, id="one", generation=1).type, k.ADOPTED)
-        refused(link.ask(k.GROUP_NEW, id="one", generation=1), "unsupported")
-        return
+    if welcome.abilities & k.HAS_GROUPS:
+        return check_groups(link)
+    equal(place.mode, "user", "who has no groups")
+    started = start(link, "one")
+    equal(len(started.fds), started.has_counter, "groups that came with STARTED")
+    equal(link.ask(k.ADOPT, id="one", generation=1).type, k.ADOPTED)
+    refused(link.ask(k.GROUP_NEW, id="one", generation=1), "unsupported")
+    return None
+
+
+def check_groups(link):
     frame = link.ask(k.START, id="one", generation=1, image="host")
     equal(len(frame.fds), 4 + frame.has_counter, "groups that came with STARTED")
     group = link.ask(k.GROUP_NEW, id="one", generation=1)
@@ -402,7 +408,7 @@ def test_groups(place):
     with subprocess.Popen(["sleep", "1000"]) as child:
         os.write(procs, str(child.pid).encode())
         equal(link.ask(k.GROUP_END, id="one", generation=1, group=group.group).type, k.DONE)
-        equal(child.wait(20), -signal.SIGKILL)
+        equal(child.wait(GUARD), -signal.SIGKILL)
     equal(link.ask(k.GROUP_END, id="one", generation=1, group=frame.groups).type, k.DONE)
     refused(link.ask(k.GROUP_END, id="one", generation=1, group=99999), "not_found")
     # Another berthd: what is empty goes, what is not stays until it is.
@@ -417,15 +423,17 @@ def test_groups(place):
         fresh = link.ask(k.GROUP_NEW, id="one", generation=1)
         check(fresh.group > last.group, "a number that was never given", fresh)
         equal(link.ask(k.GROUP_END, id="one", generation=1, group=last.group).type, k.DONE)
-        equal(child.wait(20), -signal.SIGKILL)
+        equal(child.wait(GUARD), -signal.SIGKILL)
     refused(link.ask(k.ADOPT, id="one", generation=2), "sandbox_restarted")
     for fd in adopted.fds:
         with open(fd, encoding="ascii") as file:
             check("oom_kill 0" in file.read(), "the counter")
     for fd in (*frame.fds, *group.fds, *last.fds, *fresh.fds, procs, procs2):
         os.close(fd)
+    return "exec groups: made, filled, ended, proven empty"
 
 
+@needs_root
 def test_disk(place):
     """usage and removal, also of what belongs to a sandbox's own users"""
     place.start()
@@ -466,7 +474,7 @@ def test_no_init(place):
     place.start()
     link, _, _ = place.hello()
     place.monitor.terminate()
-    place.monitor.wait(30)
+    place.monitor.wait(GUARD)
     place.runtime = place.path("runtime")
     with open(place.runtime, "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\necho 'the dog ate it' >&4\nexit 3\n")
@@ -480,13 +488,20 @@ def test_no_init(place):
     refused(link.ask(k.START, id="one", generation=2, image="host"), "start_failed")
 
 
+@only("root")
+def test_daemon_is_root(place):
+    """a berthd that is root, too"""
+    place.daemon_uid = 0
+    place.start()
+    link, _, _ = place.hello()
+    start(link, "one")
+    equal(link.ask(k.KILL, id="one", generation=1).type, k.DONE)
+
+
+@only("user")
+@needs_root
 def test_one_id(place):
     """without ids in /etc/subuid: a warning, no ranges, and it works all the same"""
-    if place.mode == "root":
-        place.daemon_uid = 0
-        place.start()
-        place.hello()
-        return
     place.start(subids=False)
     link, welcome, _ = place.hello()
     equal(welcome.abilities & k.HAS_RANGES, 0)
@@ -499,7 +514,7 @@ def test_flags(place):
     """bad flags and bad places: exit codes and sentences"""
     def run(*args):
         return subprocess.run([place.path("berth-keeper"), *args], capture_output=True, text=True,
-                              check=False, timeout=60)
+                              check=False, timeout=GUARD)
     equal(run("--version").stdout.split()[0], "berth-keeper")
     check("--daemon-uid" in run("--help").stdout)
     for args in ([], ["--what"], ["x"], ["--state-dir", "/x"], ["--daemon-uid"],
@@ -514,13 +529,18 @@ def test_flags(place):
     os.chmod(place.state, 0o777)
     os.chown(place.state, place.uid, place.uid)
     process, line = place.spawn()
-    equal(process.wait(20), 1)
+    equal(process.wait(GUARD), 1)
     check("chmod go-w" in line, line)
-    os.chmod(place.state, 0o700)
-    os.chown(place.state, USER + 1, 0)
+
+
+@needs_root
+def test_state_of_other(place):
+    """a state directory that belongs to somebody else is refused with a sentence"""
+    os.mkdir(place.state, 0o700)
+    os.chown(place.state, STRANGER, 0)
     process, line = place.spawn()
-    equal(process.wait(20), 1)
-    check(str(USER + 1) in line or "cannot be opened" in line, line)
+    equal(process.wait(GUARD), 1)
+    check(str(STRANGER) in line or "cannot be opened" in line, line)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def test_execs(g):
     run_some(g, EXECS)
     until(lambda: g.sandbox("a")["execs"] == 0, "no exec")
     until(lambda: all(now <= before[name] + 8 for name, now in things(g).items()),
-          f"fewer things than {things(g)}, before {before}", 15)
+          f"fewer things than {things(g)}, before {before}")
     check(len(g.cgroups()) <= groups + 16, "cgroups", groups, len(g.cgroups()))
     for name, pid in (("berthd", g.berthd.pid), ("keeper", g.keeper()), ("init", g.inits()[0])):
         grown = memory_of(pid) - memory[name]
