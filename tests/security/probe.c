@@ -10,10 +10,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
-#define FDS_MAX 65536
+#define FDS_MAX     65536
+#define TALLIES_MAX 256
+#define HANDLES     64
 
 struct attempt {
 	const char *name;
@@ -94,47 +95,104 @@ static int try_abi(const char *which)
 	return 0;
 }
 
+/* What is open at the first instruction, and where we stand. */
 static int show_fds(void)
 {
+	char cwd[4096];
+
 	for (int fd = 0; fd < FDS_MAX; fd++) {
 		if (fcntl(fd, F_GETFD) >= 0)
 			printf("%d ", fd);
 	}
+	printf("%s\n", getcwd(cwd, sizeof(cwd)) ? cwd : "(outside)");
 	return 0;
 }
 
-/* Whoever appears in /proc: is its program's file ours to write? */
-static int loop_exe(int seconds)
-{
-	time_t end = time(NULL) + seconds;
-	long opened = 0, tried = 0;
+/* How often which program's file answered how to whoever wanted to write to it. */
+struct tally {
+	char path[256];
+	int error; /* 0: it was opened */
+	long count;
+};
 
-	while (time(NULL) < end) {
+static struct tally tallies[TALLIES_MAX];
+
+static void count(const char *path, int error)
+{
+	for (size_t i = 0; i < TALLIES_MAX; i++) {
+		struct tally *t = &tallies[i];
+
+		if (t->count && (t->error != error || strcmp(t->path, path) != 0))
+			continue;
+		snprintf(t->path, sizeof(t->path), "%s", path);
+		t->error = error;
+		t->count++;
+		return;
+	}
+	printf("too-many-files 0 1\n");
+}
+
+static void attempt(const char *link, const char *path, int flags)
+{
+	int fd = open(link, flags | O_CLOEXEC);
+
+	count(path, fd < 0 ? errno : 0);
+	if (fd >= 0)
+		close(fd);
+}
+
+/*
+ * One process of /proc: its file is wanted at once, and again through a handle that is kept until
+ * long after that process has ended, when nobody executes the file any more.
+ */
+static void try_exe(const char *pid, unsigned round)
+{
+	static struct {
+		int fd;
+		char path[256];
+	} kept[HANDLES];
+	unsigned slot = round % HANDLES;
+	char link[300], path[256];
+	ssize_t len;
+
+	snprintf(link, sizeof(link), "/proc/%s/exe", pid);
+	len = readlink(link, path, sizeof(path) - 1);
+	path[len > 0 ? len : 0] = '\0';
+	attempt(link, len > 0 ? path : "?", O_WRONLY);
+	attempt(link, len > 0 ? path : "?", O_RDWR | O_APPEND);
+	if (kept[slot].fd > 0) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", kept[slot].fd);
+		attempt(link, kept[slot].path, O_WRONLY);
+		close(kept[slot].fd);
+	}
+	snprintf(link, sizeof(link), "/proc/%s/exe", pid);
+	kept[slot].fd = open(link, O_PATH | O_CLOEXEC);
+	memcpy(kept[slot].path, path, sizeof(path));
+	if (kept[slot].fd >= 0) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", kept[slot].fd);
+		attempt(link, path, O_WRONLY);
+	}
+}
+
+/* Until the file `stop` is there. */
+static int loop_exe(const char *stop)
+{
+	unsigned round = 0;
+
+	puts("ready");
+	fflush(stdout);
+	while (access(stop, F_OK) != 0) {
 		DIR *dir = opendir("/proc");
 		struct dirent *entry;
 
-		while (dir && (entry = readdir(dir))) {
-			char path[300];
-			int fd;
-
-			snprintf(path, sizeof(path), "/proc/%s/exe", entry->d_name);
-			fd = open(path, O_WRONLY | O_CLOEXEC);
-			tried += fd >= 0 || errno != ENOENT;
-			if (fd >= 0) {
-				opened++;
-				close(fd);
-			}
-			fd = open(path, O_PATH | O_CLOEXEC);
-			if (fd >= 0) {
-				snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-				opened += close(open(path, O_WRONLY | O_CLOEXEC)) == 0;
-				close(fd);
-			}
-		}
+		while (dir && (entry = readdir(dir)))
+			if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
+				try_exe(entry->d_name, round++);
 		if (dir)
 			closedir(dir);
 	}
-	printf("%ld %ld\n", tried, opened);
+	for (size_t i = 0; i < TALLIES_MAX && tallies[i].count; i++)
+		printf("%s %d %ld\n", tallies[i].path, tallies[i].error, tallies[i].count);
 	return 0;
 }
 
@@ -170,6 +228,18 @@ static int try_sockets(void)
 	return 0;
 }
 
+/* Whether it works is not the question, only where it ends up. */
+static int touch(char **paths)
+{
+	for (; *paths; paths++) {
+		int fd = open(*paths, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+
+		if (fd >= 0)
+			close(fd);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
@@ -181,7 +251,9 @@ int main(int argc, char **argv)
 	if (strcmp(verb, "abi") == 0 && argc > 2)
 		return try_abi(argv[2]);
 	if (strcmp(verb, "exe") == 0 && argc > 2)
-		return loop_exe(atoi(argv[2]));
+		return loop_exe(argv[2]);
+	if (strcmp(verb, "touch") == 0)
+		return touch(argv + 2);
 	if (strcmp(verb, "devices") == 0)
 		return try_devices();
 	if (strcmp(verb, "sockets") == 0)
