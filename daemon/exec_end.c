@@ -1,0 +1,252 @@
+#include "daemon/exec_state.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "daemon/registry.h"
+
+/* How often survivors are looked at, beside the end of their pipes: less and less. */
+#define CHECK_FIRST_MS 100
+#define CHECK_LAST_MS  10000
+
+/* --- its last moments --- */
+
+static void release(struct exec *e)
+{
+	if (--e->handles == 0)
+		free(e);
+}
+
+void exec_on_pipe_closed(struct exec_pipe *pipe)
+{
+	release(pipe->arg);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	release(handle->data);
+}
+
+void exec_close(struct exec *e)
+{
+	if (e->is_closed)
+		return;
+	e->is_closed = true;
+	list_remove(&e->link);
+	e->sb->execs_len--;
+	keeper_cancel(registry_keeper(e->sb->registry), &e->call);
+	for (int i = 0; i < 2; i++)
+		exec_pipe_close(&e->output[i]);
+	exec_pipe_close(&e->input);
+	uv_close((uv_handle_t *)&e->timer, on_timer_closed);
+}
+
+/* 1: nothing lives in the group any more. */
+static bool group_is_empty(const struct sandbox_group *group)
+{
+	char text[256];
+	ssize_t n;
+	cleanup_fd int fd = openat(group->fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	return strstr(text, "populated 0") != NULL;
+}
+
+/* Survivors keep their pipes and their group until they are gone too. */
+static void on_survivors(uv_timer_t *timer)
+{
+	struct exec *e = timer->data;
+	bool is_silent = !exec_pipe_is_open(&e->output[0]) && !exec_pipe_is_open(&e->output[1]);
+
+	if (e->group.fd >= 0 ? !e->is_proven && !group_is_empty(&e->group) : !is_silent) {
+		e->check_ms = e->check_ms ? e->check_ms * 2 : CHECK_FIRST_MS;
+		if (e->check_ms > CHECK_LAST_MS)
+			e->check_ms = CHECK_LAST_MS;
+		uv_timer_start(&e->timer, on_survivors, e->check_ms, 0);
+		return;
+	}
+	/* A group that was killed is gone: the kernel would kill whoever enters it later. */
+	if (e->is_ending && e->group.fd >= 0)
+		close(e->group.fd);
+	else
+		sandbox_group_give(e->sb, e->group);
+	e->group.fd = -1;
+	exec_close(e);
+}
+
+void exec_check_survivors(struct exec *e)
+{
+	if (e->state == EXEC_ENDED && !e->is_closed)
+		on_survivors(&e->timer);
+}
+
+static void forget(struct exec *e)
+{
+	struct agent_exec_ref ref = {e->number};
+
+	if (e->sb->agent)
+		agent_send(e->sb->agent, &(struct channel_message){
+						 .head = {AGENT_FORGET, FRAME_VERSION, 0},
+						 .fields = agent_exec_ref_fields,
+						 .value = &ref,
+					 });
+}
+
+/* The one end that a client hears of. */
+void exec_finish(struct exec *e, struct exec_end *end)
+{
+	assert(e->state != EXEC_ENDED);
+	e->state = EXEC_ENDED;
+	end->duration_ms = (uv_hrtime() - e->started_ns) / 1000000;
+	exec_pipe_close(&e->input);
+	for (int i = 0; i < 2; i++)
+		exec_pipe_discard(&e->output[i]);
+	forget(e);
+	if (!e->is_abandoned)
+		e->ops->ended(e->arg, end);
+	on_survivors(&e->timer);
+}
+
+void exec_finish_lost(struct exec *e, const char *why)
+{
+	struct exec_end end = {.reason = EXEC_LOST, .exit_code = -1};
+
+	if (e->is_exited || e->state == EXEC_ENDED)
+		return;
+	snprintf(end.message, sizeof(end.message), "%s", why);
+	exec_finish(e, &end);
+}
+
+/* Somebody sent SIGKILL, and it was not us. */
+static void judge(const struct exec *e, struct exec_end *end)
+{
+	int64_t now = sandbox_oom_kills(e->sb);
+
+	if (now < 0 || e->oom_kills < 0)
+		end->oom_suspected = true;
+	else if (now > e->oom_kills)
+		end->reason = EXEC_OOM;
+}
+
+void exec_finish_exited(struct exec *e)
+{
+	int status = (int)e->exited.status;
+	struct exec_end end = {
+		.cpu_ms = (e->exited.user_us + e->exited.system_us) / 1000,
+		.max_rss_bytes = e->exited.max_rss_bytes,
+	};
+
+	if (WIFSIGNALED(status)) {
+		end.reason = EXEC_SIGNALED;
+		end.signal = WTERMSIG(status);
+		end.exit_code = 128 + end.signal;
+		if (end.signal == SIGKILL && !e->is_ending)
+			judge(e, &end);
+	} else {
+		end.reason = EXEC_EXITED;
+		end.exit_code = WEXITSTATUS(status);
+	}
+	if (e->is_ending) {
+		end.reason = e->end_reason;
+		end.exit_code = end.reason == EXEC_TIMEOUT ? 124 : end.exit_code;
+	}
+	exec_finish(e, &end);
+}
+
+/* --- ending the tree --- */
+
+void exec_on_unproven(struct exec *e)
+{
+	struct err err;
+
+	/* Something of it may live on: the only proof left is to stop everything. */
+	err_set(&err, -ETIMEDOUT, ERR_TIMEOUT,
+		"a command could not be ended in time, so the whole sandbox was stopped");
+	sandbox_condemn(e->sb, &err);
+}
+
+void exec_on_proven(struct exec *e)
+{
+	e->is_proven = true;
+	exec_check_survivors(e);
+	exec_check_drained(e);
+}
+
+static void on_group_ended(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct exec *e = container_of(call, struct exec, call);
+
+	/* A group that is not there any more was ended by a keeper that could not say so. */
+	if (answer->result < 0 && answer->err.code != ERR_NOT_FOUND)
+		exec_on_unproven(e);
+	else
+		exec_on_proven(e);
+}
+
+static void end_tree(struct exec *e, enum exec_reason reason)
+{
+	struct agent_end end = {e->number};
+
+	if (e->is_ending || e->state == EXEC_ENDED)
+		return;
+	e->is_ending = true;
+	e->end_reason = reason;
+	if (e->group.fd >= 0) {
+		struct keeper_group_ref ref = {str_of(e->sb->id.text), e->sb->generation,
+					       e->group.number};
+
+		e->call.done = on_group_ended;
+		keeper_group_end(registry_keeper(e->sb->registry), &e->call, &ref);
+	} else if (e->sb->agent) {
+		agent_send(e->sb->agent, &(struct channel_message){
+						 .head = {AGENT_END, FRAME_VERSION, 0},
+						 .fields = agent_end_fields,
+						 .value = &end,
+					 });
+	}
+	exec_resume(e); /* what it still says is read, or it could not be reaped as drained */
+}
+
+void exec_on_timeout(uv_timer_t *timer)
+{
+	end_tree(timer->data, EXEC_TIMEOUT);
+}
+
+void exec_kill(struct exec *exec)
+{
+	end_tree(exec, EXEC_KILLED);
+}
+
+void exec_abandon(struct exec *exec)
+{
+	exec->is_abandoned = true;
+	for (int i = 0; i < 2; i++)
+		exec_pipe_discard(&exec->output[i]);
+	exec_pipe_close(&exec->input);
+	end_tree(exec, EXEC_KILLED);
+}
+
+void exec_lose_all(struct sandbox *sb, const char *why)
+{
+	list_for_each_safe (node, &sb->execs) {
+		struct exec *e = list_entry(node, struct exec, link);
+
+		if (e->state == EXEC_DRAINING)
+			exec_finish_exited(
+				e); /* the status is true; the rest of the output is gone */
+		else
+			exec_finish_lost(e, why);
+		if (e->group.fd >= 0)
+			close(take_fd(&e->group.fd));
+		exec_close(e);
+	}
+}
