@@ -49,10 +49,21 @@ pid_t channel_peer(const struct channel *channel)
 
 /* --- receiving --- */
 
+/* It may be anything: closing a socket that lingers would wait for its peer. */
+static void close_foreign(int fd)
+{
+	struct linger none = {0};
+
+	if (fd < 0)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	close(fd);
+}
+
 static void close_fds(struct channel_frame *frame)
 {
 	for (unsigned i = 0; i < frame->fds_len; i++)
-		close_fdp(&frame->fds[i]);
+		close_foreign(frame->fds[i]);
 	frame->fds_len = 0;
 }
 

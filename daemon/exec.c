@@ -84,17 +84,34 @@ void exec_stdin_end(struct exec *exec)
 
 /* --- what init says --- */
 
+/* The writing end of stdin if it has one, then two reading ends; nothing else is let in. */
+static bool are_its_pipes(const struct exec *e, const struct channel_frame *f)
+{
+	unsigned inputs = exec_pipe_is_wanted(&e->input) ? 1 : 0;
+
+	if (f->fds_len != inputs + 2)
+		return false;
+	for (unsigned i = 0; i < f->fds_len; i++) {
+		if (!exec_pipe_fits(f->fds[i], i < inputs ? O_WRONLY : O_RDONLY))
+			return false;
+	}
+	return true;
+}
+
 static void on_started(struct exec *e, const struct agent_event *event)
 {
 	struct channel_frame *f = event->frame;
-	unsigned wanted = exec_pipe_is_wanted(&e->input) ? 3 : 2, n = 0;
+	unsigned n = 0;
+	struct err err;
 
-	if (e->state != EXEC_SPAWNING || f->fds_len != wanted) {
-		exec_finish_lost(e, "the sandbox's init answered nonsense");
+	if (e->state != EXEC_SPAWNING || !are_its_pipes(e, f)) {
+		err_set(&err, -EBADMSG, ERR_EXEC_TRANSPORT_ERROR,
+			"the sandbox's init answered nonsense");
+		sandbox_condemn(e->sb, &err);
 		return;
 	}
 	e->state = EXEC_RUNNING;
-	if (wanted == 3)
+	if (exec_pipe_is_wanted(&e->input))
 		exec_pipe_open_write(&e->input, take_fd(&f->fds[n++]));
 	exec_pipe_open_read(&e->output[0], take_fd(&f->fds[n++]));
 	exec_pipe_open_read(&e->output[1], take_fd(&f->fds[n]));

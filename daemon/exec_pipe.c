@@ -1,6 +1,8 @@
 #include "daemon/exec_pipe.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -65,6 +67,11 @@ bool exec_pipe_is_open(const struct exec_pipe *pipe)
 	return pipe->fd >= 0;
 }
 
+bool exec_pipe_fits(int fd, int mode)
+{
+	return fcntl(fd, F_GETPIPE_SZ) > 0 && (fcntl(fd, F_GETFL) & O_ACCMODE) == mode;
+}
+
 static bool adopt(struct exec_pipe *pipe, int fd)
 {
 	if (pipe->is_closed || uv_poll_init(pipe->loop, &pipe->poll, fd) < 0) {
@@ -78,11 +85,19 @@ static bool adopt(struct exec_pipe *pipe, int fd)
 
 /* --- reading --- */
 
+/* Copies, as read() does. RWF_NOWAIT would do too, but pipes know it only since Linux 6.4. */
+static ssize_t read_now(int fd, char *bytes, size_t size)
+{
+	struct iovec part = {bytes, size};
+
+	return vmsplice(fd, &part, 1, SPLICE_F_NONBLOCK);
+}
+
 /* 1: bytes were handed on. 0: nothing there now. -1: the end. */
 static int read_once(struct exec_pipe *pipe)
 {
 	char bytes[EXEC_PIPE_READ];
-	ssize_t n = read(pipe->fd, bytes, sizeof(bytes));
+	ssize_t n = read_now(pipe->fd, bytes, sizeof(bytes));
 
 	if (n > 0) {
 		if (!pipe->is_discarding)
@@ -154,10 +169,36 @@ static void give_up(struct exec_pipe *pipe)
 	buf_close(&pipe->unwritten);
 }
 
+/* Through a pipe of our own: what theirs does not take is dropped with it, and written again. */
+static ssize_t write_by_splice(int fd, struct str bytes)
+{
+	int ends[2];
+	ssize_t n;
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -1;
+	n = write(ends[1], bytes.at, bytes.len);
+	if (n > 0)
+		n = splice(ends[0], NULL, fd, NULL, (size_t)n, SPLICE_F_NONBLOCK);
+	for (int i = 0, error = errno; i < 2; i++, errno = error)
+		close(ends[i]);
+	return n;
+}
+
+static ssize_t write_now(int fd, struct str bytes)
+{
+	struct iovec part = {(char *)bytes.at, bytes.len};
+	ssize_t n = pwritev2(fd, &part, 1, -1, RWF_NOWAIT);
+
+	/* Before Linux 6.4, or somebody who holds the same file has spliced into it. */
+	return n < 0 && errno == EOPNOTSUPP ? write_by_splice(fd, bytes) : n;
+}
+
 static void write_some(struct exec_pipe *pipe)
 {
 	while (pipe->fd >= 0 && buf_len(&pipe->unwritten)) {
-		ssize_t n = write(pipe->fd, buf_at(&pipe->unwritten), buf_len(&pipe->unwritten));
+		ssize_t n = write_now(pipe->fd, (struct str){buf_at(&pipe->unwritten),
+							     buf_len(&pipe->unwritten)});
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			break;

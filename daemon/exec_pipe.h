@@ -1,6 +1,10 @@
 /*
  * One end of a pipe to a process inside, on the loop. It is closed exactly once by its owner,
  * opened or not; `closed` follows, and the memory may go.
+ *
+ * The open file came from inside, and whoever made it may hold it still: clear its O_NONBLOCK, take
+ * bytes that we saw, fill room that we saw. So no call here trusts the file's flags or what a poll
+ * said before it: each says by itself that it does not wait.
  */
 #ifndef BERTH_DAEMON_EXEC_PIPE_H
 #define BERTH_DAEMON_EXEC_PIPE_H
@@ -47,7 +51,9 @@ void exec_pipe_close(struct exec_pipe *pipe);
 
 void exec_pipe_want(struct exec_pipe *pipe, bool wanted);
 bool exec_pipe_is_wanted(const struct exec_pipe *pipe);
-/* Both own the fd. */
+/* A pipe's reading or writing end (O_RDONLY, O_WRONLY), and nothing else, such as a file. */
+bool exec_pipe_fits(int fd, int mode);
+/* Both own the fd, which fits. */
 void exec_pipe_open_read(struct exec_pipe *pipe, int fd);
 void exec_pipe_open_write(struct exec_pipe *pipe, int fd);
 bool exec_pipe_is_open(const struct exec_pipe *pipe);
