@@ -17,7 +17,7 @@
 
 #define ARGS_INLINE_MAX (48 * 1024) /* longer ones travel in a memfd */
 /*
- * The main process was reaped; its output ends where its pipes are empty now. If its tree is being
+ * The main process was reaped; its output ends with what was in its pipes then. If its tree is being
  * ended, the answer waits for the proof that it is.
  */
 void exec_check_drained(struct exec *e)
@@ -143,6 +143,7 @@ static void on_exited(struct exec *e, const struct agent_exited *exited)
 	e->exited = *exited;
 	e->is_exited = true;
 	e->state = EXEC_DRAINING;
+	exec_mark_output(e);
 	exec_check_drained(e);
 }
 

@@ -101,6 +101,12 @@ static void forget(struct exec *e)
 					 });
 }
 
+void exec_mark_output(struct exec *e)
+{
+	for (int i = 0; i < 2; i++)
+		exec_pipe_mark(&e->output[i]);
+}
+
 /* The one end that a client hears of. */
 void exec_finish(struct exec *e, struct exec_end *end)
 {
@@ -177,6 +183,7 @@ void exec_on_unproven(struct exec *e)
 void exec_on_proven(struct exec *e)
 {
 	e->is_proven = true;
+	exec_mark_output(e); /* others of the tree may have written after the first had ended */
 	exec_check_survivors(e);
 	exec_check_drained(e);
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -100,11 +101,15 @@ static int read_once(struct exec_pipe *pipe)
 	ssize_t n = read_now(pipe->fd, bytes, sizeof(bytes));
 
 	if (n > 0) {
+		pipe->left -= (size_t)n < pipe->left ? (size_t)n : pipe->left;
 		if (!pipe->is_discarding)
 			pipe->ops->data(pipe, (struct str){bytes, (size_t)n});
 		return 1;
 	}
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && errno == EINTR)
+		return 0;
+	pipe->left = 0;
+	if (n < 0 && errno == EAGAIN)
 		return 0;
 	shut(pipe);
 	return -1;
@@ -113,15 +118,13 @@ static int read_once(struct exec_pipe *pipe)
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
 	struct exec_pipe *pipe = container_of(poll, struct exec_pipe, poll);
+	bool was_left = pipe->is_marked && pipe->left;
+	int r = 1;
 
-	for (int i = 0; i < READS_PER_TURN && pipe->fd >= 0 && !pipe->is_paused; i++) {
-		int r = read_once(pipe);
-
-		if (r < 0)
-			pipe->ops->end(pipe);
-		if (r <= 0)
-			return;
-	}
+	for (int i = 0; i < READS_PER_TURN && r > 0 && pipe->fd >= 0 && !pipe->is_paused; i++)
+		r = read_once(pipe);
+	if (r < 0 || (was_left && !pipe->left))
+		pipe->ops->end(pipe);
 }
 
 void exec_pipe_open_read(struct exec_pipe *pipe, int fd)
@@ -146,13 +149,20 @@ void exec_pipe_resume(struct exec_pipe *pipe)
 		uv_poll_start(&pipe->poll, UV_READABLE, on_readable);
 }
 
+void exec_pipe_mark(struct exec_pipe *pipe)
+{
+	int there = 0;
+
+	pipe->is_marked = true;
+	if (pipe->fd >= 0 && ioctl(pipe->fd, FIONREAD, &there) == 0 && there > 0)
+		pipe->left = (size_t)there;
+}
+
 bool exec_pipe_drain(struct exec_pipe *pipe)
 {
-	while (pipe->fd >= 0 && !pipe->is_paused) {
-		if (read_once(pipe) <= 0)
-			return true;
-	}
-	return pipe->fd < 0;
+	for (int i = 0; i < READS_PER_TURN && pipe->fd >= 0 && pipe->left && !pipe->is_paused; i++)
+		read_once(pipe);
+	return pipe->fd < 0 || !pipe->left;
 }
 
 void exec_pipe_discard(struct exec_pipe *pipe)

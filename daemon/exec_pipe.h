@@ -23,7 +23,8 @@ struct exec_pipe;
 
 struct exec_pipe_ops {
 	void (*data)(struct exec_pipe *pipe, struct str bytes);
-	void (*end)(struct exec_pipe *pipe);  /* reading: nobody can write any more */
+	/* Reading: nobody can write any more, or all that was there at exec_pipe_mark() is read. */
+	void (*end)(struct exec_pipe *pipe);
 	void (*room)(struct exec_pipe *pipe); /* writing: fewer bytes wait, or nobody reads */
 	void (*closed)(struct exec_pipe *pipe);
 };
@@ -35,6 +36,8 @@ struct exec_pipe {
 	void *arg;
 	uv_loop_t *loop;
 	struct buf unwritten;
+	size_t left; /* of what was there at exec_pipe_mark() */
+	bool is_marked;
 	bool is_wanted;
 	bool is_paused;
 	bool is_full; /* writing: the writer waits for `room` */
@@ -60,7 +63,9 @@ bool exec_pipe_is_open(const struct exec_pipe *pipe);
 
 void exec_pipe_pause(struct exec_pipe *pipe);
 void exec_pipe_resume(struct exec_pipe *pipe);
-/* Reads until there is nothing now. False: paused before that. */
+/* What is there now is the last that counts: a process that writes on cannot move the end. */
+void exec_pipe_mark(struct exec_pipe *pipe);
+/* Reads of it what one turn may. False: some is left, and `end` follows unless it is paused. */
 bool exec_pipe_drain(struct exec_pipe *pipe);
 /* What still comes is read and dropped. */
 void exec_pipe_discard(struct exec_pipe *pipe);

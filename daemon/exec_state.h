@@ -46,6 +46,8 @@ void exec_on_pipe_closed(struct exec_pipe *pipe);
 /* Before init has heard of it: takes it off the sandbox, and frees it on the loop. */
 void exec_close(struct exec *e);
 
+/* Its output ends with what is in its pipes now. */
+void exec_mark_output(struct exec *e);
 /* The one end that a client hears of; then survivors are watched until they are gone too. */
 void exec_finish(struct exec *e, struct exec_end *end);
 void exec_finish_exited(struct exec *e);

@@ -151,11 +151,31 @@ static void test_fits(void)
 	end("only the right end of a pipe will do");
 }
 
+static void test_drain(void)
+{
+	static char bytes[4096];
+
+	begin(true);
+	t.is_flooding = true;
+	check(write(t.fds[1], bytes, sizeof(bytes)) == sizeof(bytes));
+	exec_pipe_mark(&t.pipe);
+	check(exec_pipe_drain(&t.pipe) && t.got == sizeof(bytes));
+	exec_pipe_pause(&t.pipe);
+	exec_pipe_mark(&t.pipe);
+	check(!exec_pipe_drain(&t.pipe) && t.got == sizeof(bytes));
+	exec_pipe_resume(&t.pipe);
+	while (!t.ends)
+		uv_run(&t.loop, UV_RUN_ONCE);
+	check(t.ends == 1 && exec_pipe_drain(&t.pipe) && exec_pipe_is_open(&t.pipe));
+	end("a flood does not move the end that was marked");
+}
+
 int main(void)
 {
 	test_read();
 	test_write();
 	test_write_spliced();
 	test_fits();
+	test_drain();
 	return tap_done();
 }
