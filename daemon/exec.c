@@ -181,6 +181,9 @@ void exec_event(struct sandbox *sb, const struct agent_event *event)
 			e, "its status cannot be known: somebody inside killed its supervisor");
 		break;
 	case AGENT_ENDED:
+		/* Where there is a group, the keeper is the judge, and nobody else. */
+		if (e->group.fd >= 0 || !e->is_ending)
+			break;
 		if (event->ended.is_proven)
 			exec_on_proven(e);
 		else
