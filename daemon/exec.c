@@ -143,6 +143,8 @@ static void on_exited(struct exec *e, const struct agent_exited *exited)
 	e->exited = *exited;
 	e->is_exited = true;
 	e->state = EXEC_DRAINING;
+	if (!e->is_ending)
+		uv_timer_stop(&e->timer); /* how long a slow client reads is not its time */
 	exec_mark_output(e);
 	exec_check_drained(e);
 }

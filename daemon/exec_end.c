@@ -199,11 +199,12 @@ static void on_group_ended(struct keeper_call *call, struct keeper_answer *answe
 		exec_on_proven(e);
 }
 
+/* What a command that has exited by itself left running was meant to stay. */
 static void end_tree(struct exec *e, enum exec_reason reason)
 {
 	struct agent_end end = {e->number};
 
-	if (e->is_ending || e->state == EXEC_ENDED)
+	if (e->is_ending || e->state == EXEC_DRAINING || e->state == EXEC_ENDED)
 		return;
 	e->is_ending = true;
 	e->end_reason = reason;
@@ -239,7 +240,10 @@ void exec_abandon(struct exec *exec)
 	for (int i = 0; i < 2; i++)
 		exec_pipe_discard(&exec->output[i]);
 	exec_pipe_close(&exec->input);
-	end_tree(exec, EXEC_KILLED);
+	if (exec->state == EXEC_DRAINING && !exec->is_ending)
+		exec_finish_exited(exec);
+	else
+		end_tree(exec, EXEC_KILLED);
 }
 
 void exec_lose_all(struct sandbox *sb, const char *why)
