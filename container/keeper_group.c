@@ -33,17 +33,20 @@ static void look(struct timer *timer)
 	struct keeper *k = end->sandbox->keeper;
 	int r = container_group_is_empty(&end->sandbox->c, k->host, end->group);
 
+	/* Somebody was on the way into it and came after the kill. */
+	if (r > 0 && container_group_remove(&end->sandbox->c, k->host, end->group) == -EBUSY) {
+		container_group_kill(&end->sandbox->c, k->host, end->group);
+		r = 0;
+	}
 	if (r == 0 && loop_now_ms() < end->until_ms) {
 		timer_start(&end->timer, &k->loop, end->step_ms);
 		if (end->step_ms < STEP_MAX_MS)
 			end->step_ms++;
 		return;
 	}
-	if (r > 0 || r == -ENOENT) {
-		/* If it stays, it goes with the sandbox. */
-		container_group_remove(&end->sandbox->c, k->host, end->group);
+	if (r > 0 || r == -ENOENT)
 		keeper_answer_done(k, end->asker);
-	} else if (r == 0)
+	else if (r == 0)
 		keeper_refuse(k, end->asker, ERR_TIMEOUT,
 			      "processes of the exec group were still there after %d seconds",
 			      LIMIT_MS / 1000);

@@ -17,8 +17,8 @@
 
 #define ARGS_INLINE_MAX (48 * 1024) /* longer ones travel in a memfd */
 /*
- * The main process was reaped; its output ends with what was in its pipes then. If its tree is being
- * ended, the answer waits for the proof that it is.
+ * The main process was reaped; its output ends with what was in its pipes then. If its tree is
+ * being ended, the answer waits for the proof that it is.
  */
 void exec_check_drained(struct exec *e)
 {
@@ -117,6 +117,7 @@ static void on_started(struct exec *e, const struct agent_event *event)
 	exec_pipe_open_read(&e->output[1], take_fd(&f->fds[n]));
 	if (e->is_paused)
 		exec_pause(e);
+	exec_kill_started(e);
 }
 
 static void on_refused(struct exec *e, const struct agent_refused *refused)
@@ -133,7 +134,12 @@ static void on_refused(struct exec *e, const struct agent_refused *refused)
 		return;
 	snprintf(end.message, sizeof(end.message), "%s: %s", stages[refused->stage],
 		 strerror((int)refused->error));
-	exec_finish(e, &end);
+	if (e->is_ending && !e->is_kill_sent)
+		e->is_proven = true; /* nothing was ever in it */
+	if (e->is_ending)
+		exec_finish_ended(e);
+	else
+		exec_finish(e, &end);
 }
 
 static void on_exited(struct exec *e, const struct agent_exited *exited)
@@ -141,7 +147,6 @@ static void on_exited(struct exec *e, const struct agent_exited *exited)
 	if (e->state != EXEC_RUNNING)
 		return;
 	e->exited = *exited;
-	e->is_exited = true;
 	e->state = EXEC_DRAINING;
 	if (!e->is_ending)
 		uv_timer_stop(&e->timer); /* how long a slow client reads is not its time */
@@ -184,7 +189,7 @@ void exec_event(struct sandbox *sb, const struct agent_event *event)
 		break;
 	case AGENT_ENDED:
 		/* Where there is a group, the keeper is the judge, and nobody else. */
-		if (e->group.fd >= 0 || !e->is_ending)
+		if (e->group.fd >= 0 || !e->is_kill_sent)
 			break;
 		if (event->ended.is_proven)
 			exec_on_proven(e);

@@ -15,6 +15,12 @@
 #define CHECK_FIRST_MS 100
 #define CHECK_LAST_MS  10000
 
+/* An init that hangs must not hold up an end: so long it has... */
+#define SPAWN_LIMIT_MS 2000  /* to say whether it could start what is to be ended already */
+#define PROOF_LIMIT_MS 10000 /* and the keeper, which gives itself 5 s, to prove that all is gone  \
+			      */
+#define EXIT_LIMIT_MS 2000   /* to tell the status of what is proven to be gone */
+
 /* --- its last moments --- */
 
 static void release(struct exec *e)
@@ -75,7 +81,7 @@ static void on_survivors(uv_timer_t *timer)
 		return;
 	}
 	/* A group that was killed is gone: the kernel would kill whoever enters it later. */
-	if (e->is_ending && e->group.fd >= 0)
+	if (e->is_kill_sent && e->group.fd >= 0)
 		close(e->group.fd);
 	else
 		sandbox_group_give(e->sb, e->group);
@@ -122,12 +128,31 @@ void exec_finish(struct exec *e, struct exec_end *end)
 	on_survivors(&e->timer);
 }
 
+/* What we did to it is the reason, whatever its status says. */
+static void set_end_reason(const struct exec *e, struct exec_end *end)
+{
+	end->reason = e->end_reason;
+	end->exit_code = e->end_reason == EXEC_TIMEOUT ? 124 : 128 + SIGKILL;
+}
+
+void exec_finish_ended(struct exec *e)
+{
+	struct exec_end end = {0};
+
+	set_end_reason(e, &end);
+	exec_finish(e, &end);
+}
+
 void exec_finish_lost(struct exec *e, const char *why)
 {
 	struct exec_end end = {.reason = EXEC_LOST, .exit_code = -1};
 
-	if (e->is_exited || e->state == EXEC_ENDED)
+	if (e->state == EXEC_DRAINING || e->state == EXEC_ENDED)
 		return;
+	if (e->is_ending) {
+		exec_finish_ended(e);
+		return;
+	}
 	snprintf(end.message, sizeof(end.message), "%s", why);
 	exec_finish(e, &end);
 }
@@ -161,10 +186,8 @@ void exec_finish_exited(struct exec *e)
 		end.reason = EXEC_EXITED;
 		end.exit_code = WEXITSTATUS(status);
 	}
-	if (e->is_ending) {
-		end.reason = e->end_reason;
-		end.exit_code = end.reason == EXEC_TIMEOUT ? 124 : end.exit_code;
-	}
+	if (e->is_ending)
+		set_end_reason(e, &end);
 	exec_finish(e, &end);
 }
 
@@ -180,10 +203,14 @@ void exec_on_unproven(struct exec *e)
 	sandbox_condemn(e->sb, &err);
 }
 
+static void on_ending_late(uv_timer_t *timer);
+
 void exec_on_proven(struct exec *e)
 {
 	e->is_proven = true;
 	exec_mark_output(e); /* others of the tree may have written after the first had ended */
+	if (e->state == EXEC_SPAWNING || e->state == EXEC_RUNNING)
+		uv_timer_start(&e->timer, on_ending_late, EXIT_LIMIT_MS, 0);
 	exec_check_survivors(e);
 	exec_check_drained(e);
 }
@@ -199,21 +226,17 @@ static void on_group_ended(struct keeper_call *call, struct keeper_answer *answe
 		exec_on_proven(e);
 }
 
-/* What a command that has exited by itself left running was meant to stay. */
-static void end_tree(struct exec *e, enum exec_reason reason)
+static void kill_tree(struct exec *e)
 {
+	struct keeper_group_ref group = {str_of(e->sb->id.text), e->sb->generation,
+					 e->group.number};
 	struct agent_end end = {e->number};
 
-	if (e->is_ending || e->state == EXEC_DRAINING || e->state == EXEC_ENDED)
-		return;
-	e->is_ending = true;
-	e->end_reason = reason;
+	e->is_kill_sent = true;
+	uv_timer_start(&e->timer, on_ending_late, PROOF_LIMIT_MS, 0);
 	if (e->group.fd >= 0) {
-		struct keeper_group_ref ref = {str_of(e->sb->id.text), e->sb->generation,
-					       e->group.number};
-
 		e->call.done = on_group_ended;
-		keeper_group_end(registry_keeper(e->sb->registry), &e->call, &ref);
+		keeper_group_end(registry_keeper(e->sb->registry), &e->call, &group);
 	} else if (e->sb->agent) {
 		agent_send(e->sb->agent, &(struct channel_message){
 						 .head = {AGENT_END, FRAME_VERSION, 0},
@@ -221,6 +244,47 @@ static void end_tree(struct exec *e, enum exec_reason reason)
 						 .value = &end,
 					 });
 	}
+}
+
+/*
+ * Init does not say what it should. What the keeper has proven is true without it; else only the
+ * end of the whole sandbox proves anything.
+ */
+static void on_ending_late(uv_timer_t *timer)
+{
+	struct exec *e = timer->data;
+
+	if (e->state == EXEC_ENDED)
+		return;
+	if (!e->is_kill_sent)
+		kill_tree(e);
+	else if (e->is_proven && e->state == EXEC_DRAINING)
+		exec_finish_exited(e);
+	else if (e->is_proven)
+		exec_finish_ended(e);
+	else
+		exec_on_unproven(e);
+}
+
+void exec_kill_started(struct exec *e)
+{
+	if (e->is_ending && !e->is_kill_sent)
+		kill_tree(e);
+}
+
+/* Once its main process has exited by itself, what it left is not ended any more: it was meant to
+ * stay. */
+static void end_tree(struct exec *e, enum exec_reason reason)
+{
+	if (e->is_ending || e->state == EXEC_DRAINING || e->state == EXEC_ENDED)
+		return;
+	e->is_ending = true;
+	e->end_reason = reason;
+	/* A group that is killed too early is not the end of what init is about to start in it. */
+	if (e->state == EXEC_SPAWNING)
+		uv_timer_start(&e->timer, on_ending_late, SPAWN_LIMIT_MS, 0);
+	else
+		kill_tree(e);
 	exec_resume(e); /* what it still says is read, or it could not be reaped as drained */
 }
 

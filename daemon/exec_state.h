@@ -23,16 +23,16 @@ struct exec {
 	struct sandbox_group group;
 	struct keeper_call call; /* ending its group */
 	int64_t oom_kills;       /* of the sandbox, when it started */
-	uv_timer_t timer;        /* the time-out; after the end, looking at the survivors */
+	uv_timer_t timer; /* the time-out, then that of ending it, then looking at survivors */
 	uint64_t started_ns;
 	unsigned check_ms;
 	unsigned handles; /* that must close before it can be freed */
 
 	bool is_paused;
-	bool is_ending; /* its tree is being ended */
-	bool is_proven; /* ... and nothing of it is left */
+	bool is_ending;    /* its tree is being ended */
+	bool is_proven;    /* ... and nothing of it is left */
+	bool is_kill_sent; /* ... and whoever can has been asked to */
 	bool is_abandoned;
-	bool is_exited;
 	bool is_closed;
 	enum exec_reason end_reason; /* why it is being ended */
 	struct agent_exited exited;
@@ -51,11 +51,16 @@ void exec_mark_output(struct exec *e);
 /* The one end that a client hears of; then survivors are watched until they are gone too. */
 void exec_finish(struct exec *e, struct exec_end *end);
 void exec_finish_exited(struct exec *e);
+/* Without a status: by what was done to it. */
+void exec_finish_ended(struct exec *e);
+/* ... or that nobody knows. */
 void exec_finish_lost(struct exec *e, const char *why);
 /* If it has ended: are there survivors still? */
 void exec_check_survivors(struct exec *e);
 
 void exec_on_timeout(uv_timer_t *timer);
+/* Init has started it; if it is to be ended already, now it can be. */
+void exec_kill_started(struct exec *e);
 /* Whether nothing of the tree is left, says whoever can prove it. */
 void exec_on_proven(struct exec *e);
 void exec_on_unproven(struct exec *e);

@@ -52,8 +52,72 @@ def test_slow_client(g):
     # Nor is it when the client goes away meanwhile.
     with g.events("a", "sleep 98 </dev/null >/dev/null 2>&1 & python3 fill.py; exit 5"):
         until(lambda: names(g).count("sleep") == 2 and "sh" not in names(g), "the command's end")
-    until(lambda: g.sandbox("a")["execs"] == 2, "the execs that have survivors")
+    # Without groups nobody watches survivors that have no pipe.
+    until(lambda: g.sandbox("a")["execs"] == (2 if g.is_root else 0), "the execs that have survivors")
     equal(names(g).count("sleep"), 2, "survivors")
 
 
-main([test_flood, test_slow_client])
+def is_first(pid):
+    """Of its namespace."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return any(line.startswith("NSpid:") and line.split()[-1] == "1" for line in file)
+
+
+class Stopped:
+    """The sandbox's init hangs."""
+
+    def __init__(self, g):
+        self.pids = [p for p in g.inits() if is_first(p)]  # not a supervisor
+        equal(len(self.pids), 1, "inits")
+
+    def __enter__(self):
+        os.kill(self.pids[0], signal.SIGSTOP)
+        return self
+
+    def __exit__(self, *_):
+        try:
+            os.kill(self.pids[0], signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+
+def test_init_hangs(g):
+    """A time-out is kept though init hangs: before the command runs, while it does, and unheard."""
+    g.out("a", ["true"])
+    with g.events("a", ["sleep", "100"], timeout_ms=1500) as events:
+        until(lambda: "sleep" in names(g), "the command")
+        started = time.monotonic()
+        with Stopped(g):
+            ended(events.result(), "timeout", 124)
+    check(time.monotonic() - started < 30, "it took", time.monotonic() - started)
+    g.out("a", ["true"])
+    with Stopped(g):
+        ended(g.exec("a", ["sleep", "101"], timeout_ms=300), "timeout", 124)
+    g.out("a", ["true"])
+    equal(names(g).count("sleep"), 0, "commands that are left")
+    # Whoever goes away leaves nothing behind either.
+    with Stopped(g):
+        with g.events("a", ["sleep", "102"]):
+            pass
+        until(lambda: g.sandbox("a")["execs"] == 0, "the exec to be forgotten", 30)
+    until(lambda: "sleep" not in names(g), "no command")
+    equal(g.sandbox("a")["generation"] == 1, g.is_root, "only the whole sandbox's end proves it")
+
+
+def test_timeout_at_once(g):
+    """A time-out that comes while init still starts the command is a time-out."""
+    g.out("a", ["true"])
+    for round_ in range(30):
+        result = g.exec("a", ["sleep", "100"], timeout_ms=1 + round_ % 4)
+        ended(result, "timeout", 124)
+    for argv in (["/nowhere"], ["sleep", "100"]):
+        with Stopped(g) as stopped, g.events("a", argv, timeout_ms=1) as events:
+            g.sandbox("a")
+            time.sleep(0.05)  # the time-out is over, and init has not heard of the command
+            stopped.__exit__()
+            ended(events.result(), "timeout", 124)
+    until(lambda: "sleep" not in names(g), "no command")
+    equal(g.sandbox("a")["generation"], 1, "generation")
+
+
+main([test_flood, test_slow_client, test_init_hangs, test_timeout_at_once])
