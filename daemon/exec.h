@@ -50,6 +50,7 @@ void exec_abandon(struct exec *exec);
 
 /* For the sandbox: what init says, and that it will say no more. */
 void exec_event(struct sandbox *sb, const struct agent_event *event);
+/* why: NULL if somebody asked for its end; then they were killed. */
 void exec_lose_all(struct sandbox *sb, const char *why);
 
 #endif

@@ -16,10 +16,11 @@
 #define CHECK_LAST_MS  10000
 
 /* An init that hangs must not hold up an end: so long it has... */
-#define SPAWN_LIMIT_MS 2000  /* to say whether it could start what is to be ended already */
-#define PROOF_LIMIT_MS 10000 /* and the keeper, which gives itself 5 s, to prove that all is gone  \
-			      */
-#define EXIT_LIMIT_MS 2000   /* to tell the status of what is proven to be gone */
+#define SPAWN_LIMIT_MS 2000 /* to say whether it could start what is to be ended already */
+#define PROOF_LIMIT_MS                                                                             \
+	10000              /* and the keeper, which gives itself 5 s, to prove that all is gone    \
+			    */
+#define EXIT_LIMIT_MS 2000 /* to tell the status of what is proven to be gone */
 
 /* --- its last moments --- */
 
@@ -168,6 +169,12 @@ static void judge(const struct exec *e, struct exec_end *end)
 		end->reason = EXEC_OOM;
 }
 
+/* Somebody said stop or delete; execs that still run are killed by that, and not lost. */
+static bool is_asked_to_stop(const struct sandbox *sb)
+{
+	return sb->state == SANDBOX_STOPPING && !sb->is_condemned;
+}
+
 void exec_finish_exited(struct exec *e)
 {
 	int status = (int)e->exited.status;
@@ -180,7 +187,9 @@ void exec_finish_exited(struct exec *e)
 		end.reason = EXEC_SIGNALED;
 		end.signal = WTERMSIG(status);
 		end.exit_code = 128 + end.signal;
-		if (end.signal == SIGKILL && !e->is_ending)
+		if (end.signal == SIGKILL && is_asked_to_stop(e->sb))
+			end.reason = EXEC_KILLED;
+		else if (end.signal == SIGKILL && !e->is_ending)
 			judge(e, &end);
 	} else {
 		end.reason = EXEC_EXITED;
@@ -310,16 +319,38 @@ void exec_abandon(struct exec *exec)
 		end_tree(exec, EXEC_KILLED);
 }
 
+/* A slow client is not waited for: what the pipes hold is little, and read once. */
+static void flush_output(struct exec *e)
+{
+	exec_mark_output(e);
+	for (int i = 0; i < 2; i++) {
+		do
+			exec_pipe_resume(&e->output[i]);
+		while (!exec_pipe_drain(&e->output[i]));
+	}
+}
+
+static void lose(struct exec *e, const char *why)
+{
+	if (e->state == EXEC_ENDED)
+		return;
+	flush_output(e);
+	if (!e->is_ending && e->state != EXEC_DRAINING && !why) {
+		e->is_ending = true;
+		e->end_reason = EXEC_KILLED;
+	}
+	if (e->state == EXEC_DRAINING)
+		exec_finish_exited(e);
+	else
+		exec_finish_lost(e, why);
+}
+
 void exec_lose_all(struct sandbox *sb, const char *why)
 {
 	list_for_each_safe (node, &sb->execs) {
 		struct exec *e = list_entry(node, struct exec, link);
 
-		if (e->state == EXEC_DRAINING)
-			exec_finish_exited(
-				e); /* the status is true; the rest of the output is gone */
-		else
-			exec_finish_lost(e, why);
+		lose(e, why);
 		if (e->group.fd >= 0)
 			close(take_fd(&e->group.fd));
 		exec_close(e);

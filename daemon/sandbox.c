@@ -104,7 +104,7 @@ static void gone(struct sandbox *sb, const struct err *why)
 	sb->is_kill_owed = false;
 	if (sb->agent)
 		agent_free(take(sb->agent));
-	exec_lose_all(sb, why ? why->sentence : "the sandbox was stopped");
+	exec_lose_all(sb, why ? why->sentence : NULL);
 	exec_stranger_forget_all(sb);
 	ping_lose_all(sb);
 	sandbox_groups_drop(sb);

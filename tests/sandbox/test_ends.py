@@ -120,4 +120,26 @@ def test_timeout_at_once(g):
     equal(g.sandbox("a")["generation"], 1, "generation")
 
 
-main([test_flood, test_slow_client, test_init_hangs, test_timeout_at_once])
+def test_stop(g):
+    """Whoever stops or deletes a sandbox kills its commands; what they have said arrives."""
+    for method, target in (("POST", "/v1/sandbox/a/sleep"), ("DELETE", "/v1/sandbox/a")):
+        g.put_file("a", "/workspace/fill.py", FILL)
+        with g.events("a", "echo said; exec sleep 100") as plain, g.events("a", "python3 fill.py; exit 5") as full:
+            equal(next(iter(plain)), ("stdout", b"said\n"), "its output")
+            until(lambda: "python3" in names(g), "the other command")
+            until(lambda: "python3" not in names(g) and "sh" not in names(g), "the other command's end")
+            time.sleep(0.3)  # its status is on the way, and nobody is told of it before the output
+            check(g.request(method, target, {"mode": "stop"} if method == "POST" else None).status < 300, method)
+            ended(plain.result(), "killed", 137)
+            result = full.result()
+            ended(result, "exited", 5)
+            check(len(result.stdout) % 4096 == 0, "the last of the output is missing")
+    # Killed is not what a sandbox is that ends by itself.
+    g.out("a", ["true"])
+    with g.events("a", ["sleep", "100"]) as events:
+        until(lambda: "sleep" in names(g), "the command")
+        os.kill(next(filter(is_first, g.inits())), signal.SIGKILL)
+        ended(events.result(), "lost", None)
+
+
+main([test_flood, test_slow_client, test_init_hangs, test_timeout_at_once, test_stop])
