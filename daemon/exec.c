@@ -22,7 +22,7 @@
  */
 void exec_check_drained(struct exec *e)
 {
-	if (e->state != EXEC_DRAINING || e->is_paused || (e->is_ending && !e->is_proven))
+	if (e->state != EXEC_DRAINING || (e->is_ending ? !e->is_proven : e->is_paused))
 		return;
 	if (exec_pipe_drain(&e->output[0]) && exec_pipe_drain(&e->output[1]))
 		exec_finish_exited(e);
@@ -34,7 +34,9 @@ static void on_output(struct exec_pipe *pipe, struct str bytes)
 {
 	struct exec *e = pipe->arg;
 
-	if (e->state != EXEC_ENDED && !e->is_abandoned)
+	if (e->is_ending && e->is_paused)
+		e->is_dropping = true;
+	if (e->state != EXEC_ENDED && !e->is_abandoned && !e->is_dropping)
 		e->ops->output(e->arg, pipe == &e->output[1], bytes);
 }
 
@@ -60,7 +62,7 @@ static const struct exec_pipe_ops pipe_ops = {on_output, on_output_end, on_input
 void exec_pause(struct exec *exec)
 {
 	exec->is_paused = true;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2 && !exec->is_ending; i++)
 		exec_pipe_pause(&exec->output[i]);
 }
 

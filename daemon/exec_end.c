@@ -120,6 +120,7 @@ void exec_finish(struct exec *e, struct exec_end *end)
 	assert(e->state != EXEC_ENDED);
 	e->state = EXEC_ENDED;
 	end->duration_ms = (uv_hrtime() - e->started_ns) / 1000000;
+	end->output_dropped = e->is_dropping;
 	exec_pipe_close(&e->input);
 	for (int i = 0; i < 2; i++)
 		exec_pipe_discard(&e->output[i]);
@@ -294,7 +295,9 @@ static void end_tree(struct exec *e, enum exec_reason reason)
 		uv_timer_start(&e->timer, on_ending_late, SPAWN_LIMIT_MS, 0);
 	else
 		kill_tree(e);
-	exec_resume(e); /* what it still says is read, or it could not be reaped as drained */
+	/* What it still says is read, whoever listens: its end must not wait for that. */
+	for (int i = 0; i < 2; i++)
+		exec_pipe_resume(&e->output[i]);
 }
 
 void exec_on_timeout(uv_timer_t *timer)

@@ -28,7 +28,8 @@ struct exec {
 	unsigned check_ms;
 	unsigned handles; /* that must close before it can be freed */
 
-	bool is_paused;
+	bool is_paused;    /* the client does not keep up */
+	bool is_dropping;  /* ... while it is being ended: it gets no more output */
 	bool is_ending;    /* its tree is being ended */
 	bool is_proven;    /* ... and nothing of it is left */
 	bool is_kill_sent; /* ... and whoever can has been asked to */

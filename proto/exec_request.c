@@ -449,6 +449,10 @@ void exec_end_write(const struct exec_end *end, struct json_writer *w)
 		json_key(w, "oom_suspected");
 		json_bool(w, true);
 	}
+	if (end->output_dropped) {
+		json_key(w, "output_dropped");
+		json_bool(w, true);
+	}
 	if (end->message[0])
 		write_message(w, end->message, sizeof(end->message));
 }

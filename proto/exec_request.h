@@ -52,6 +52,7 @@ struct exec_end {
 	int signal;    /* 0: none */
 	uint64_t duration_ms, cpu_ms, max_rss_bytes;
 	bool oom_suspected;
+	bool output_dropped; /* the client did not keep up while it was being ended */
 	char message[256]; /* why it did not start or was lost; "" otherwise */
 };
 

@@ -142,4 +142,17 @@ def test_stop(g):
         ended(events.result(), "lost", None)
 
 
-main([test_flood, test_slow_client, test_init_hangs, test_timeout_at_once, test_stop])
+def test_flood_ended(g):
+    """A time-out's end arrives though its client reads slowly and the command floods it."""
+    g.out("a", ["true"])
+    # It takes a while to be ended: many processes, all of them printing.
+    what = "for i in $(seq 40); do yes $(seq 2000) & done; wait"
+    with g.events("a", what, timeout_ms=1500) as events:
+        until(lambda: g.sandbox("a")["execs"] == 0, "the command's end", 30)
+        result = events.result()
+    ended(result, "timeout", 124)
+    check(result.facts.get("output_dropped") and len(result.stdout) < 2 * MB, len(result.stdout), result.facts)
+    check("output_dropped" not in g.run_events("a", "echo x; sleep 9", timeout_ms=500).facts, "it kept up")
+
+
+main([test_flood, test_slow_client, test_init_hangs, test_timeout_at_once, test_stop, test_flood_ended])
