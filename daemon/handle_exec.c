@@ -1,4 +1,5 @@
 /* POST /v1/sandbox/{id}/exec: as server-sent events, or as one JSON answer. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,14 @@
 #include "proto/base64.h"
 #include "proto/exec_request.h"
 
-#define CHUNK_MAX     (48 * 1024) /* of output in one event */
-#define EXEC_BODY_MAX (24 * 1024 * 1024)
+#define CHUNK_MAX (48 * 1024) /* of output in one event */
+#define FEED_MAX  (64 * 1024) /* of inline stdin at once */
+/* What it holds is copied and unescaped into the exchange's arena: that must have room for it. */
+#define EXEC_BODY_MAX (6 * 1024 * 1024)
+
+static_assert(EXEC_BODY_MAX + 8 * 1024 * 1024 < EXCHANGE_ARENA_MAX,
+	      "the body and its longest string");
+static_assert(EXEC_STDIN_MAX / 3 * 4 < EXEC_BODY_MAX, "stdin as base64");
 
 struct kept {
 	struct buf bytes;
@@ -29,13 +36,15 @@ struct exec_call {
 	struct exchange *x; /* NULL once answered, or taken over by the events */
 	struct sandbox *sb;
 	struct sandbox_wait wait;
-	struct exec_request request; /* in the exchange's arena: used up by exec_new() */
+	struct exec_request request; /* in the exchange's arena */
 	struct exec *exec;
 	uv_loop_t *loop;
 
 	struct buf body; /* JSON */
 	bool body_failed;
 	struct exchange *stdin_x; /* the body is stdin, and still flows */
+	struct str inline_left;   /* of request.stdin_bytes: not handed on yet */
+	bool is_feeding;
 
 	bool wants_events;
 	struct sse sse;
@@ -223,10 +232,34 @@ static void on_ended(void *arg, const struct exec_end *end)
 
 /* --- stdin as the request's body --- */
 
+/* In pieces, as the command reads; the exchange, and so its arena, is there as long as the exec. */
+static void feed_inline(struct exec_call *c)
+{
+	struct str *left = &c->inline_left;
+	bool is_full = false;
+
+	if (c->is_feeding || !left->at)
+		return;
+	c->is_feeding = true; /* room that is made while we write needs no second call */
+	while (left->len && !is_full) {
+		size_t n = left->len < FEED_MAX ? left->len : FEED_MAX;
+
+		is_full = exec_stdin(c->exec, (struct str){left->at, n});
+		*left = (struct str){left->at + n, left->len - n};
+	}
+	c->is_feeding = false;
+	if (!left->len) {
+		left->at = NULL;
+		exec_stdin_end(c->exec);
+	}
+}
+
 static void on_stdin_ready(void *arg)
 {
 	struct exec_call *c = arg;
 
+	if (c->exec)
+		feed_inline(c);
 	if (c->stdin_x)
 		exchange_body_resume(c->stdin_x);
 }
@@ -304,8 +337,8 @@ static void start(struct exec_call *c)
 		return;
 	}
 	if (c->request.has_stdin && !c->stdin_x) {
-		exec_stdin(c->exec, c->request.stdin_bytes);
-		exec_stdin_end(c->exec);
+		c->inline_left = c->request.stdin_bytes;
+		feed_inline(c);
 	}
 	if (c->stdin_x)
 		exchange_body_resume(c->stdin_x);
@@ -355,19 +388,18 @@ static void on_json_data(void *arg, const char *bytes, size_t len)
 static void on_json_end(void *arg, int status)
 {
 	struct exec_call *c = arg;
+	struct str text = {buf_at(&c->body), buf_len(&c->body)};
 	struct err err;
-	char *text;
 	int r;
 
 	if (!c->x || status == -ECONNRESET)
 		return; /* on_gone() answers */
-	text = arena_strndup(exchange_arena(c->x), buf_at(&c->body), buf_len(&c->body));
-	if (status < 0 || c->body_failed || !text)
+	if (status < 0 || c->body_failed)
 		r = err_set(&err, -EFBIG, ERR_PAYLOAD_TOO_LARGE,
 			    "the body is malformed, or larger than %d bytes", EXEC_BODY_MAX);
 	else
-		r = exec_request_parse(exchange_arena(c->x), (struct str){text, buf_len(&c->body)},
-				       &c->request, &err);
+		r = exec_request_parse(exchange_arena(c->x), text.len ? text : STR(""), &c->request,
+				       &err);
 	buf_close(&c->body);
 	if (r == 0 && c->request.detach)
 		r = err_set(&err, -ENOSYS, ERR_UNSUPPORTED,

@@ -13,7 +13,7 @@
 
 #define EXEC_OUTPUT_DEFAULT (4 * 1024 * 1024) /* kept of each stream in a JSON answer */
 #define EXEC_OUTPUT_MAX     (64 * 1024 * 1024)
-#define EXEC_STDIN_MAX      (16 * 1024 * 1024) /* inline */
+#define EXEC_STDIN_MAX      (4 * 1024 * 1024) /* inline */
 
 struct exec_request {
 	struct str argv; /* frame lists (NUL behind each), from argv or ["sh", "-c", command] */

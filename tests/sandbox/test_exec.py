@@ -197,6 +197,16 @@ def test_stdin(g):
     equal(g.exec("a", ["cat"], stdin=base64.b64encode(data).decode(), stdin_encoding="base64").stdout, data,
           "base64")
     ended(g.exec("a", ["true"], stdin="x" * MB), "exited", 0)
+    for run in (g.exec, g.run_events):
+        for text in ("x" * (600 << 10), ("y" * 99 + "\n") * (4 * MB // 100), "z" * 4 * MB):
+            result = run("a", "sleep 0.3; sha256sum", stdin=text)
+            equal(result.stdout.split()[0].decode(), hashlib.sha256(text.encode()).hexdigest(), f"{len(text)} bytes inline")
+    data = os.urandom(4 * MB)
+    text = base64.b64encode(data).decode()
+    equal(g.out("a", "sha256sum", stdin=text, stdin_encoding="base64").split()[0],
+          hashlib.sha256(data).hexdigest(), "the most as base64")
+    ended(g.exec("a", "sleep 0.1; head -c 5", stdin="x" * 4 * MB), "exited", 0)
+    equal(g.refuse("a", ["cat"], 413, stdin="x" * (4 * MB + 1))["code"], "payload_too_large", "too much")
     g.refuse("a", ["cat"], stdin="!", stdin_encoding="base64")
     size = 32 * MB
     block = os.urandom(MB)
