@@ -24,6 +24,10 @@
 
 static_assert(EXEC_BODY_MAX + 8 * 1024 * 1024 < EXCHANGE_ARENA_MAX,
 	      "the body and its longest string");
+/* Both streams as base64, or as text that escapes made no longer than that. */
+#define TEXT_GROWS_MAX (1024 * 1024) /* or that is shorter than this */
+static_assert(2 * (EXEC_OUTPUT_MAX / 3 * 4) + 2 * TEXT_GROWS_MAX < EXCHANGE_ARENA_MAX,
+	      "the answer");
 static_assert(EXEC_STDIN_MAX / 3 * 4 < EXEC_BODY_MAX, "stdin as base64");
 
 struct kept {
@@ -169,35 +173,77 @@ static void keep_output(struct exec_call *c, int which, struct str bytes)
 	k->dropped += bytes.len - n;
 }
 
-static void write_kept(struct json_writer *w, const char *name, const struct kept *k, bool is_text)
+static struct str kept_bytes(const struct kept *k)
+{
+	return (struct str){buf_at(&k->bytes), buf_len(&k->bytes)};
+}
+
+/* What was cut was cut somewhere: a character of which half is left goes too. */
+static void cut_at_character(struct kept *k)
+{
+	struct str all = kept_bytes(k);
+	size_t half = k->dropped ? exec_utf8_tail(all) : 0;
+
+	if (half && utf8_is_valid((struct str){all.at, all.len - half})) {
+		k->bytes.end -= half;
+		k->dropped += half;
+	}
+}
+
+/* In JSON, at most. */
+static size_t escaped_len(struct str s)
+{
+	size_t len = s.len;
+
+	for (size_t i = 0; i < s.len; i++) {
+		unsigned char c = (unsigned char)s.at[i];
+
+		if (c == '"' || c == '\\' || (c >= '\b' && c <= '\r' && c != '\v'))
+			len += 1;
+		else if (c < 0x20 || c == 0x7f)
+			len += 5;
+	}
+	return len;
+}
+
+/* Text, unless escapes make so much of it that an answer might not hold it: base64 always fits. */
+static bool is_text(const struct kept *k)
+{
+	struct str s = kept_bytes(k);
+	size_t fits = s.len > TEXT_GROWS_MAX / 2 ? s.len / 3 * 4 : TEXT_GROWS_MAX;
+
+	return utf8_is_valid(s) && escaped_len(s) <= fits;
+}
+
+static void write_kept(struct json_writer *w, const char *name, const struct kept *k, bool as_text)
 {
 	struct buf text;
 
 	json_key(w, name);
-	if (is_text) {
-		json_str(w, (struct str){buf_at(&k->bytes), buf_len(&k->bytes)});
+	if (as_text) {
+		json_str(w, kept_bytes(k));
 		return;
 	}
 	buf_init(&text, 2 * EXEC_OUTPUT_MAX);
-	base64_encode(&text, (struct str){buf_at(&k->bytes), buf_len(&k->bytes)});
+	base64_encode(&text, kept_bytes(k));
 	json_str(w, (struct str){buf_at(&text), buf_len(&text)});
 	buf_close(&text);
 }
 
 static void reply_end(struct exec_call *c, const struct exec_end *end)
 {
-	bool is_text = true;
 	struct json_writer w;
+	bool as_text;
 
 	for (int i = 0; i < 2; i++)
-		is_text = is_text && utf8_is_valid((struct str){buf_at(&c->kept[i].bytes),
-								buf_len(&c->kept[i].bytes)});
+		cut_at_character(&c->kept[i]);
+	as_text = is_text(&c->kept[0]) && is_text(&c->kept[1]);
 	json_writer_init(&w, false);
 	json_object(&w);
-	write_kept(&w, "stdout", &c->kept[0], is_text);
-	write_kept(&w, "stderr", &c->kept[1], is_text);
+	write_kept(&w, "stdout", &c->kept[0], as_text);
+	write_kept(&w, "stderr", &c->kept[1], as_text);
 	json_key(&w, "encoding");
-	json_text(&w, is_text ? "utf-8" : "base64");
+	json_text(&w, as_text ? "utf-8" : "base64");
 	json_key(&w, "truncated");
 	json_bool(&w, c->kept[0].dropped || c->kept[1].dropped);
 	exec_end_write(end, &w);

@@ -12,7 +12,7 @@
 #include "proto/json.h"
 
 #define EXEC_OUTPUT_DEFAULT (4 * 1024 * 1024) /* kept of each stream in a JSON answer */
-#define EXEC_OUTPUT_MAX     (64 * 1024 * 1024)
+#define EXEC_OUTPUT_MAX     (5 * 1024 * 1024) /* both as base64 fit an answer */
 #define EXEC_STDIN_MAX      (4 * 1024 * 1024) /* inline */
 
 struct exec_request {
@@ -53,7 +53,7 @@ struct exec_end {
 	uint64_t duration_ms, cpu_ms, max_rss_bytes;
 	bool oom_suspected;
 	bool output_dropped; /* the client did not keep up while it was being ended */
-	char message[256]; /* why it did not start or was lost; "" otherwise */
+	char message[256];   /* why it did not start or was lost; "" otherwise */
 };
 
 /* The fields of an `exit` event, into an object that the caller has opened. */

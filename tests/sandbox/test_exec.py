@@ -171,6 +171,18 @@ def test_bytes(g):
     result = g.exec("a", "printf 12345; printf abc >&2", max_output_bytes=4)
     equal((result.stdout, result.stderr, result.facts["truncated"]), (b"1234", b"abc", True), "cut")
     equal(g.exec("a", "printf 1234", max_output_bytes=4).facts["truncated"], False, "not cut")
+    # Whatever it is made of, as much as is kept can be sent.
+    for byte in ("\\0", "\\n", '"', "x", "\\377"):
+        for size in (4 * MB, 5 * MB):
+            result = g.exec("a", f"head -c {size} /dev/zero | tr '\\0' '{byte}' | tee /dev/stderr", max_output_bytes=size)
+            equal((len(result.stdout), len(result.stderr), result.facts["truncated"]), (size, size, False), byte)
+            equal(result.facts["encoding"], "utf-8" if byte == "x" else "base64", byte)
+    equal(g.exec("a", "seq 200000").facts["encoding"], "utf-8", "much of what is text")
+    equal(g.exec("a", r"printf '\n\n\n\t\t\0\0'").facts["encoding"], "utf-8", "little of it")
+    g.refuse("a", ["true"], max_output_bytes=5 * MB + 1)
+    result = g.exec("a", "printf 'aé€😀'", max_output_bytes=9)
+    equal((result.stdout.decode(), result.facts["encoding"], result.facts["truncated"]), ("aé€", "utf-8", True),
+          "cut at a character")
 
 
 def test_utf8(g):
