@@ -505,6 +505,11 @@ void handle_exec(struct exchange *x)
 	list_init(&c->wait.link);
 	buf_init(&c->body, EXEC_BODY_MAX);
 	c->wants_events = wants_events(exchange_head(x));
+	if (http_header_find(exchange_head(x), STR("session-id"))) {
+		err_set(&err, -ENOSYS, ERR_UNSUPPORTED, "Session-Id: sessions are not there yet");
+		fail(c, &err);
+		return;
+	}
 	exchange_on_gone(x, on_gone, c);
 	if (is_stream(exchange_head(x)))
 		take_stdin(c);
