@@ -97,8 +97,10 @@ static int receive(struct channel *ch, char *bytes, struct channel_frame *frame)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	collect_fds(&msg, frame);
-	if (n == 0)
-		return -ECONNRESET; /* no frame is empty */
+	if (n == 0) {
+		close_fds(frame); /* an empty message may carry some */
+		return -ECONNRESET;
+	}
 	frame->message = (struct str){bytes, (size_t)n};
 	if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
 	    frame_decode_head(frame->message, &frame->head) < 0) {
