@@ -102,7 +102,9 @@ static int receive(struct channel *ch, char *bytes, struct channel_frame *frame)
 		return -ECONNRESET;
 	}
 	frame->message = (struct str){bytes, (size_t)n};
-	if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
+	/* Cut before the room was used up: it is we who have no descriptors left, not its fault. */
+	frame->is_cut = msg.msg_flags & MSG_CTRUNC && frame->fds_len < FRAME_FDS_MAX;
+	if (msg.msg_flags & MSG_TRUNC || (msg.msg_flags & MSG_CTRUNC && !frame->is_cut) ||
 	    frame_decode_head(frame->message, &frame->head) < 0) {
 		close_fds(frame);
 		return -EBADMSG;

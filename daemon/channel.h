@@ -23,6 +23,7 @@ struct channel_frame {
 	struct str message;     /* lent for the call; frame_decode() it */
 	int fds[FRAME_FDS_MAX]; /* take_fd() what is kept; the rest is closed afterwards */
 	unsigned fds_len;
+	bool is_cut; /* this process had no room for all of its descriptors */
 };
 
 struct channel_ops {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
@@ -106,6 +107,11 @@ static void on_started(struct exec *e, const struct agent_event *event)
 	unsigned n = 0;
 	struct err err;
 
+	if (e->state == EXEC_SPAWNING && f->is_cut) {
+		e->state = EXEC_RUNNING;
+		exec_give_up(e); /* its pipes are gone */
+		return;
+	}
 	if (e->state != EXEC_SPAWNING || !are_its_pipes(e, f)) {
 		err_set(&err, -EBADMSG, ERR_EXEC_TRANSPORT_ERROR,
 			"the sandbox's init answered nonsense");
@@ -264,14 +270,51 @@ static int send_exec(struct exec *e, const struct exec_request *r)
 	return result;
 }
 
+/* The lowest number that is free: at least so many descriptors are in use. */
+static rlim_t files_in_use(void)
+{
+	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0)
+		return RLIM_INFINITY;
+	close(fd);
+	return (rlim_t)fd;
+}
+
+static int check_room(const struct sandbox *sb, struct err *err)
+{
+	struct rlimit files = {1024, 1024};
+	rlim_t most;
+
+	getrlimit(RLIMIT_NOFILE, &files);
+	most = files.rlim_cur / FILES_PER_EXEC;
+	if (most < SANDBOX_EXECS_LEAST)
+		most = SANDBOX_EXECS_LEAST;
+	if (most > SANDBOX_EXECS_MAX)
+		most = SANDBOX_EXECS_MAX;
+	if (sb->execs_len >= most)
+		return err_set(err, -EAGAIN, ERR_CAPACITY_EXCEEDED,
+			       "the sandbox has %u commands that run, or left something running: "
+			       "no more than %u may be there at once",
+			       sb->execs_len, (unsigned)most);
+	if (files_in_use() >= files.rlim_cur - files.rlim_cur / 4)
+		return err_set(err, -EMFILE, ERR_CAPACITY_EXCEEDED,
+			       "berthd has too many files open for another command: "
+			       "end some, or raise the limit of open files (RLIMIT_NOFILE)");
+	return 0;
+}
+
 struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 		      const struct exec_ops *ops, void *arg, struct err *err)
 {
-	struct exec *e = calloc(1, sizeof(*e));
 	uv_loop_t *loop = registry_loop(sb->registry);
+	struct exec *e;
 	int r;
 
 	assert(sb->state == SANDBOX_RUNNING);
+	if (check_room(sb, err) < 0)
+		return NULL;
+	e = calloc(1, sizeof(*e));
 	if (!e) {
 		err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 		return NULL;

@@ -31,7 +31,19 @@ struct exec_ops {
 	void (*stdin_ready)(void *arg);
 };
 
-/* The sandbox runs. NULL and `err` if it cannot even be asked for; else `ended` will come. */
+/*
+ * Each exec holds up to four descriptors, also when only survivors are left of it. So a sandbox may
+ * have only so many, and fewer where few files may be open; and a quarter of these stays free of
+ * execs, so that somebody can still connect and delete what holds them.
+ */
+#define SANDBOX_EXECS_MAX   1024
+#define SANDBOX_EXECS_LEAST 16
+#define FILES_PER_EXEC      16 /* of RLIMIT_NOFILE, for each that a sandbox may have */
+
+/*
+ * The sandbox runs. NULL and `err` if it cannot even be asked for (ERR_CAPACITY_EXCEEDED: too many
+ * already); else `ended` will come.
+ */
 struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 		      const struct exec_ops *ops, void *arg, struct err *err);
 

@@ -135,6 +135,12 @@ static void set_end_reason(const struct exec *e, struct exec_end *end)
 {
 	end->reason = e->end_reason;
 	end->exit_code = e->end_reason == EXEC_TIMEOUT ? 124 : 128 + SIGKILL;
+	if (e->end_reason == EXEC_LOST) {
+		end->exit_code = -1;
+		end->signal = 0;
+		snprintf(end->message, sizeof(end->message), "%s",
+			 "berthd had no file descriptors left for its output, so it was ended");
+	}
 }
 
 void exec_finish_ended(struct exec *e)
@@ -303,6 +309,12 @@ static void end_tree(struct exec *e, enum exec_reason reason)
 void exec_on_timeout(uv_timer_t *timer)
 {
 	end_tree(timer->data, EXEC_TIMEOUT);
+}
+
+void exec_give_up(struct exec *e)
+{
+	exec_kill_started(e);
+	end_tree(e, EXEC_LOST);
 }
 
 void exec_kill(struct exec *exec)

@@ -60,6 +60,8 @@ void exec_finish_lost(struct exec *e, const char *why);
 void exec_check_survivors(struct exec *e);
 
 void exec_on_timeout(uv_timer_t *timer);
+/* Ends what nobody can hear: it is lost. */
+void exec_give_up(struct exec *e);
 /* Init has started it; if it is to be ended already, now it can be. */
 void exec_kill_started(struct exec *e);
 /* Whether nothing of the tree is left, says whoever can prove it. */

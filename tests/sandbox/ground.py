@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import select
 import shutil
 import signal
@@ -139,13 +140,19 @@ class Ground(place.Place):
     def is_root(self):
         return self.mode == "root"
 
-    def spawn_berthd(self, *flags, runtime=None):
+    def spawn_berthd(self, *flags, runtime=None, files=None):
+        """files: how many it may have open."""
+        def prepare():
+            if files:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+            if self.is_user_to_be:
+                self.become_user()
         process = subprocess.Popen(
             [self.path("berthd"), "--state-dir", self.state, "--run-dir", self.run,
              "--runtime", runtime or self.runtime, *flags],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, cwd="/",
             env={**os.environ, "BERTH_SECRET_OF_THE_DAEMON": "1"},
-            preexec_fn=self.become_user if self.is_user_to_be else None)
+            preexec_fn=prepare)
         ready, _, _ = select.select([process.stdout], [], [], TIMEOUT)
         line = process.stdout.readline().decode() if ready else "(silence)"
         process.stdout.close()

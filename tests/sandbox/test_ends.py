@@ -1,6 +1,5 @@
 """The end of an exec: it comes in time, once, and says what was true, whoever hinders it."""
 
-import base64
 import os
 import signal
 import time
@@ -155,4 +154,36 @@ def test_flood_ended(g):
     check("output_dropped" not in g.run_events("a", "echo x; sleep 9", timeout_ms=500).facts, "it kept up")
 
 
-main([test_flood, test_slow_client, test_init_hangs, test_timeout_at_once, test_stop, test_flood_ended])
+def leave_running(g, name):
+    """Commands that leave something running, until they are refused: how many, and the refusal."""
+    for count in range(100):
+        reply = g.request("POST", f"/v1/sandbox/{name}/exec", {"command": "sleep 99 &"}, Accept="application/json")
+        if reply.status != 200:
+            return count, reply
+    raise Failed("nobody says stop")
+
+
+def test_descriptors(g):
+    """A berthd that runs out of descriptors refuses commands, and loses nothing that runs."""
+    g.start(files=256)
+    g.out("b", ["true"])
+    with g.events("a", ["sleep", "100"]) as events:
+        count, reply = leave_running(g, "a")
+        equal((count, reply.status, reply.json()["code"]), (15, 503, "capacity_exceeded"), reply)
+        g.out("b", ["true"])  # each sandbox has its own
+        for name in "bcdefghij":
+            count, reply = leave_running(g, name)
+            equal((reply.status, reply.json()["code"]), (503, "capacity_exceeded"), reply)
+            if "RLIMIT_NOFILE" in reply.json()["error"]:
+                break
+        check("RLIMIT_NOFILE" in reply.json()["error"] and ground.fds_of(g.berthd.pid) < 230, reply)
+        for sandbox in g.list_all():
+            equal((sandbox["state"], sandbox["generation"]), ("running", 1), sandbox)
+        equal(g.request("DELETE", "/v1/sandbox/b").status, 204, "delete")
+        equal(g.out("i", "echo here"), "here\n", "another command")
+        equal(g.request("DELETE", "/v1/sandbox/a").status, 204, "delete")
+        ended(events.result(), "killed", 137)
+
+
+main([test_descriptors, test_flood, test_slow_client, test_init_hangs, test_timeout_at_once, test_stop,
+      test_flood_ended], start=lambda test: test != test_descriptors)

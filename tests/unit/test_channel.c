@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
@@ -14,6 +15,7 @@ static struct {
 	struct channel channel;
 	int peer;
 	unsigned frames, fds;
+	bool is_cut;
 	int failed;
 } t;
 
@@ -21,6 +23,7 @@ static void on_frame(void *arg, struct channel_frame *frame)
 {
 	t.frames++;
 	t.fds = frame->fds_len;
+	t.is_cut = frame->is_cut;
 }
 
 static void on_failed(void *arg, int status)
@@ -78,6 +81,7 @@ static void begin(void)
 	int ends[2];
 
 	t.frames = t.fds = 0;
+	t.is_cut = false;
 	t.failed = 0;
 	check(uv_loop_init(&t.loop) == 0);
 	check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
@@ -138,10 +142,30 @@ static void test_too_many(void)
 	end("more descriptors than a frame may have are nonsense");
 }
 
+static void test_no_room(void)
+{
+	char room[FRAME_MAX];
+	struct rlimit limit, few;
+	int spare;
+
+	begin();
+	spare = fcntl(t.peer, F_DUPFD_CLOEXEC, 0);
+	send_raw(ping(room), 3);
+	check(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	few = (struct rlimit){(rlim_t)spare + 1, limit.rlim_max};
+	close(spare); /* room for one of them */
+	check(setrlimit(RLIMIT_NOFILE, &few) == 0);
+	run_until_heard();
+	check(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	check(t.frames == 1 && t.is_cut && t.fds == 1 && !t.failed);
+	end("a frame for whose descriptors there is no room is told from nonsense");
+}
+
 int main(void)
 {
 	test_fds();
 	test_empty();
 	test_too_many();
+	test_no_room();
 	return tap_done();
 }
