@@ -258,6 +258,7 @@ static void test_late_websocket(void)
 	reset(connect_client(UPGRADE("/wait")));
 	check(waiting_len == 1);
 	check(!websocket_accept(waiting[0], &ws_ops, 1024, NULL));
+	turn(20);
 	check(closed == 0 && server_connections(server) == 0);
 	finish("a WebSocket is accepted after its client left");
 }
