@@ -62,6 +62,7 @@ enum agent_exec_flags {
 	AGENT_EXEC_ARGS_IN_FD = 2, /* argv and env stand in a sealed memfd, argv_size bytes first */
 	AGENT_EXEC_IN_CGROUP = 4,  /* clone into the cgroup directory that comes along */
 	AGENT_EXEC_SUPERVISED = 8, /* without cgroups: under a supervisor that can end its tree */
+	AGENT_EXEC_WORKER = 16,    /* the program is init's own file worker, see proto/file.h */
 };
 
 /* File descriptors: the cgroup's directory, then the memfd, each if its flag is set. */
