@@ -81,6 +81,10 @@ int args_init(struct args *args, const struct agent_exec *request, int memfd)
 	int error = 0;
 
 	args->lists = args->pointers = NULL;
+	if (request->flags & AGENT_EXEC_WORKER) {
+		argv = (struct str){ARGS_WORKER, sizeof(ARGS_WORKER)};
+		env = (struct str){NULL, 0};
+	}
 	if (request->flags & AGENT_EXEC_ARGS_IN_FD) {
 		if (argv.len || env.len)
 			return -EINVAL;

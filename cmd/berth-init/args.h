@@ -9,7 +9,8 @@
 
 #include "proto/agent.h"
 
-#define ARGS_FIXED 1024 /* pointers that need no mapping of their own */
+#define ARGS_FIXED  1024          /* pointers that need no mapping of their own */
+#define ARGS_WORKER "berth-files" /* the argv of a file worker, whatever was asked for */
 
 struct args {
 	char **argv, **envp;

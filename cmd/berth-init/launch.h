@@ -33,8 +33,9 @@ struct launch {
 	struct args *args;
 	char cwd[AGENT_CWD_MAX + 1];
 	struct str user;
-	int fds[3];    /* the child's ends; -1: init's own, which is /dev/null */
-	int cgroup_fd; /* or -1 */
+	bool is_worker; /* the program is our own */
+	int fds[3];     /* the child's ends; -1: init's own, which is /dev/null */
+	int cgroup_fd;  /* or -1 */
 	/* Of the failure, when launch_run() says so. */
 	uint32_t stage, error;
 };

@@ -9,7 +9,8 @@
 #include "cmd/berth-init/supervisor.h"
 
 #define EXEC_FLAGS                                                                                 \
-	(AGENT_EXEC_STDIN | AGENT_EXEC_ARGS_IN_FD | AGENT_EXEC_IN_CGROUP | AGENT_EXEC_SUPERVISED)
+	(AGENT_EXEC_STDIN | AGENT_EXEC_ARGS_IN_FD | AGENT_EXEC_IN_CGROUP | AGENT_EXEC_SUPERVISED | \
+	 AGENT_EXEC_WORKER)
 #define END_SLACK_MS 1000 /* that a supervisor has to say that it could not end its tree */
 
 static int handle_hello(struct init *init, struct message *m)
@@ -152,6 +153,7 @@ static int handle_exec(struct init *init, struct message *m)
 	launch->launcher = &init->launcher;
 	launch->args = &init->args;
 	launch->user = request.user;
+	launch->is_worker = request.flags & AGENT_EXEC_WORKER;
 	launch->stage = AGENT_STAGE_RESOURCES;
 	launch->cgroup_fd = request.flags & AGENT_EXEC_IN_CGROUP ? m->fds[0] : -1;
 	launch->fds[0] = launch->fds[1] = launch->fds[2] = -1;

@@ -16,7 +16,8 @@ OURS = [
     ("daemon/*", ["base/*", "proto/*", "daemon/*"]),
     ("cmd/berthd*", ["base/*", "proto/*", "daemon/*", "cmd/berthd/*", "cmd/*.h"]),
     ("cmd/*keeper*", ["base/*", "proto/frame*", "container/*", "cmd/*keeper/*", "cmd/*.h"]),
-    ("cmd/*init*", ["base/*", "proto/frame*", "proto/agent*", "cmd/*init/*", "cmd/*.h"]),
+    ("cmd/*init*", ["base/*", "proto/frame*", "proto/agent*", "proto/file*",
+                   "cmd/*init/*", "cmd/*.h"]),
     ("cmd/*", ["base/*", "proto/*", "cmd/berth/*", "cmd/*.h"]),
     ("tests/*", ["*"]),
 ]
