@@ -17,6 +17,14 @@ int work_at(struct work *w, enum file_stage stage, int error)
 	return error;
 }
 
+int work_at_entry(struct work *w, int error)
+{
+	/* If it is cut, it still says where. */
+	walk_path(&w->walk, w->where, sizeof(w->where));
+	w->result.where = str_of(w->where);
+	return work_at(w, FILE_AT_ENTRY, error);
+}
+
 int work_tell(struct work *w)
 {
 	int error = stream_put(&w->stream, FILE_RESULT, file_result_fields, &w->result);
@@ -110,9 +118,15 @@ static int run(struct work *w)
 		int (*run)(struct work *);
 		bool has_other;
 	} ops[FILE_OP_COUNT] = {
-		[FILE_OP_READ]  = {work_read,  false},
-		[FILE_OP_WRITE] = {work_write, false},
-		[FILE_OP_STAT]  = {work_stat,  false},
+		[FILE_OP_READ]   = {work_read,   false},
+		[FILE_OP_WRITE]  = {work_write,  false},
+		[FILE_OP_REMOVE] = {work_remove, false},
+		[FILE_OP_STAT]   = {work_stat,   false},
+		[FILE_OP_LIST]   = {work_list,   false},
+		[FILE_OP_MKDIR]  = {work_mkdir,  false},
+		[FILE_OP_MOVE]   = {work_move,   true},
+		[FILE_OP_COPY]   = {work_copy,   true},
+		[FILE_OP_CHMOD]  = {work_chmod,  false},
 	};
 	/* clang-format on */
 	uint32_t op = w->request.op;

@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 
 #include "cmd/berth-init/work_stream.h"
+#include "cmd/berth-init/work_walk.h"
 #include "proto/file.h"
 
 #define WORK_TEXT_MAX (1024 * 1024) /* of a file of proc, which has no size */
@@ -36,6 +37,8 @@ struct work {
 	char frame[FRAME_MAX];         /* the request's own */
 	char text[WORK_TEXT_MAX + 1];
 	struct stream stream;
+	struct walk walk;
+	struct descent target; /* copy: where the walk's directory goes */
 };
 
 /* The exit code. */
@@ -55,5 +58,16 @@ int work_expect(struct work *w, enum file_frame type, const struct frame_field *
 int work_read(struct work *w);
 int work_write(struct work *w);
 int work_stat(struct work *w);
+int work_list(struct work *w);
+int work_mkdir(struct work *w);
+int work_move(struct work *w);
+int work_remove(struct work *w);
+int work_chmod(struct work *w);
+int work_copy(struct work *w);
+
+/* Says that the failure lies at what the walk has found last, below `path`. */
+int work_at_entry(struct work *w, int error);
+/* A tree or a file, with all that is in it: -EBUSY at another mount. */
+int work_remove_tree(struct work *w, int dir_fd, const char *name);
 
 #endif

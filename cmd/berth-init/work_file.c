@@ -46,7 +46,7 @@ int file_open(const char *path, struct stat *ret_st, int *ret_fd)
 }
 
 /* Of these file systems a size says nothing: 1. */
-static int has_no_size(int fd)
+int file_has_no_size(int fd)
 {
 	struct statfs fs;
 
@@ -105,7 +105,7 @@ int work_read(struct work *w)
 	work_set_stat(&w->result.stat, &st);
 	if (error < 0)
 		return work_at(w, FILE_AT_PATH, error);
-	error = has_no_size(fd);
+	error = file_has_no_size(fd);
 	is_text = error > 0;
 	if (is_text)
 		text = read_text(w, fd);

@@ -10,6 +10,9 @@
  */
 int file_open(const char *path, struct stat *ret_st, int *ret_fd);
 
+/* 1: of a file system whose sizes say nothing. */
+int file_has_no_size(int fd);
+
 /* 0: a regular file that the user may write; 1: nothing is there. */
 int file_check_target(const struct place *place, struct stat *ret_st);
 
