@@ -127,6 +127,8 @@ static int run(struct work *w)
 		[FILE_OP_MOVE]   = {work_move,   true},
 		[FILE_OP_COPY]   = {work_copy,   true},
 		[FILE_OP_CHMOD]  = {work_chmod,  false},
+		[FILE_OP_PACK]   = {work_pack,   false},
+		[FILE_OP_UNPACK] = {work_unpack, false},
 	};
 	/* clang-format on */
 	uint32_t op = w->request.op;

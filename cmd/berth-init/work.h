@@ -12,7 +12,7 @@
  *	work_list.c     stat, list
  *	work_tree.c     mkdir, move, remove, chmod
  *	work_copy.c     copy
- *	work_pack.c     pack, work_match.c its patterns
+ *	work_pack.c     pack; work_match.c its patterns, work_links.c its hard links
  *	work_unpack.c   unpack
  *
  * An operation returns 0, or a negative errno after work_at() has said where; -EPIPE means that
@@ -23,6 +23,7 @@
 
 #include <sys/stat.h>
 
+#include "cmd/berth-init/work_links.h"
 #include "cmd/berth-init/work_stream.h"
 #include "cmd/berth-init/work_walk.h"
 #include "proto/file.h"
@@ -39,6 +40,7 @@ struct work {
 	struct stream stream;
 	struct walk walk;
 	struct descent target; /* copy: where the walk's directory goes */
+	struct links links;    /* pack */
 };
 
 /* The exit code. */
@@ -64,6 +66,8 @@ int work_move(struct work *w);
 int work_remove(struct work *w);
 int work_chmod(struct work *w);
 int work_copy(struct work *w);
+int work_pack(struct work *w);
+int work_unpack(struct work *w);
 
 /* Says that the failure lies at what the walk has found last, below `path`. */
 int work_at_entry(struct work *w, int error);

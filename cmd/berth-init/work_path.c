@@ -25,8 +25,12 @@ int path_open(int from, const char *path, int flags, uint64_t resolve)
 		.flags = (uint64_t)(unsigned)flags | O_CLOEXEC,
 		.resolve = RESOLVE_NO_MAGICLINKS | resolve,
 	};
-	int fd = (int)syscall(SYS_openat2, from, path, &how, sizeof(how));
+	int fd, tries = 0;
 
+	/* A rename somewhere meanwhile makes the kernel unsure whether it is still beneath. */
+	do
+		fd = (int)syscall(SYS_openat2, from, path, &how, sizeof(how));
+	while (fd < 0 && errno == EAGAIN && resolve & RESOLVE_BENEATH && ++tries < TRIES_MAX);
 	return fd < 0 ? -errno : fd;
 }
 
