@@ -56,6 +56,18 @@ enum file_frame {
 	FILE_END,
 };
 
+/*
+ * Paths are followed as the sandbox's user would, but for magic links of proc: ELOOP. What is no
+ * regular file is EISDIR or EOPNOTSUPP to read, write and copy, and the result's stat says what it
+ * is. A write goes through symbolic links to the file they stand for; move and remove take the link
+ * itself. A directory is removed only with FILE_RECURSIVE (else EISDIR), and never a mount (EBUSY).
+ * No file replaces a directory, and a copied tree nothing at all (EEXIST). A list leaves out what
+ * is in directories that the user may not read; all others stop there.
+ *
+ * Trees: links are not followed; what the kernel makes up (proc, sysfs, cgroups, ...) is not
+ * entered, other mounts are. A pack leaves out sockets and devices; of the patterns one without a
+ * slash matches a name anywhere, one with a slash the path from the root, `**` also slashes.
+ */
 enum file_op {
 	FILE_OP_READ = 1,
 	FILE_OP_WRITE,
