@@ -1,7 +1,8 @@
 /*
  * berth-init: the first process of each sandbox. The OCI runtime starts it with the sandbox's
  * bound agent socket as descriptor 3. It has no configuration, reads no file of its own, writes
- * none, and never will: see cmd/berth-init/init.h for what it does.
+ * none, and never will: see cmd/berth-init/init.h for what it does. Under the name of a file
+ * worker, and never as the first process, the same binary does what cmd/berth-init/work.h says.
  */
 #include <errno.h>
 #include <fcntl.h>

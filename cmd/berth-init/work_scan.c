@@ -43,8 +43,9 @@ static void rise(struct scan *s, size_t at)
 	}
 }
 
-static void add(struct scan *s, const char *name, size_t max)
+static void add(struct scan *s, const char *name, const struct scan_bound *bound)
 {
+	size_t max = bound->max && bound->max < SCAN_MAX ? bound->max : SCAN_MAX;
 	size_t size = strlen(name) + 1;
 
 	if (size > sizeof(s->names[0]))
@@ -52,11 +53,13 @@ static void add(struct scan *s, const char *name, size_t max)
 	if (s->count < max) {
 		s->order[s->count] = (uint16_t)s->count;
 		memcpy(s->names[s->count], name, size);
-		rise(s, s->count++);
+		s->count++;
+		if (!bound->is_any)
+			rise(s, s->count - 1);
 		return;
 	}
 	s->has_more = true;
-	if (strcmp(name, s->names[s->order[0]]) >= 0)
+	if (bound->is_any || strcmp(name, s->names[s->order[0]]) >= 0)
 		return;
 	memcpy(s->names[s->order[0]], name, size);
 	sink(s, 0, s->count);
@@ -70,12 +73,11 @@ static bool is_wanted(const struct scan_bound *bound, const char *name)
 	    (bound->no_hidden && name[0] == '.'))
 		return false;
 	r = strcmp(name, bound->from);
-	return r > 0 || (r == 0 && bound->is_inclusive);
+	return bound->is_any || r > 0 || (r == 0 && bound->is_inclusive);
 }
 
 int scan_read(struct scan *s, int fd, const struct scan_bound *bound)
 {
-	size_t max = bound->max && bound->max < SCAN_MAX ? bound->max : SCAN_MAX;
 	int size;
 
 	s->count = 0;
@@ -87,14 +89,16 @@ int scan_read(struct scan *s, int fd, const struct scan_bound *bound)
 			const struct dirent *entry = (const struct dirent *)(s->bytes + at);
 
 			if (is_wanted(bound, entry->d_name))
-				add(s, entry->d_name, max);
+				add(s, entry->d_name, bound);
 			at += entry->d_reclen;
 		}
+		if (bound->is_any && s->has_more)
+			return 0;
 	}
 	/* Whoever reads a directory that was removed finds nothing in it. */
 	if (size < 0 && errno != ENOENT)
 		return -errno;
-	for (size_t left = s->count; left > 1; left--) {
+	for (size_t left = s->count; left > 1 && !bound->is_any; left--) {
 		swap(s, 0, left - 1);
 		sink(s, 0, left - 1);
 	}

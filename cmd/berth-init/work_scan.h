@@ -10,13 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCAN_MAX 4096 /* names at a time */
+#define SCAN_MAX 65536 /* names at a time: 16 MiB at the most */
 
 struct scan_bound {
 	const char *from;  /* only names behind it; "": all */
 	bool is_inclusive; /* and that name itself */
 	bool no_hidden;
-	size_t max; /* names that are wanted, up to SCAN_MAX */
+	bool is_any; /* whatever comes first, in no order: for who makes names go away */
+	size_t max;  /* names that are wanted, up to SCAN_MAX */
 };
 
 struct scan {

@@ -86,7 +86,8 @@ static int remove_below(struct work *w)
 	struct walk *walk = &w->walk;
 	int r;
 
-	walk->is_one_mount = true;
+	walk->is_one_mount = walk->is_any_order = true;
+	walk->max = 1024; /* what is left is found by reading on */
 	while ((r = walk_next(walk)) > 0) {
 		if (r == WALK_ENTRY && S_ISDIR(walk->st.st_mode))
 			continue;

@@ -92,6 +92,7 @@ static int read_names(struct walk *w, struct scan_bound bound)
 
 	bound.max = w->max;
 	bound.no_hidden = w->no_hidden;
+	bound.is_any = w->is_any_order;
 	level->next = level->end = level->start;
 	level->has_more = false;
 	error = scan_read(&w->scan, w->at.fd, &bound);
@@ -144,7 +145,7 @@ static int go_on(struct walk *w)
 int walk_init(struct walk *w, int fd)
 {
 	w->cursor = (struct str){NULL, 0};
-	w->is_one_mount = w->no_hidden = w->is_flat = w->is_lost = false;
+	w->is_one_mount = w->no_hidden = w->is_any_order = w->is_flat = w->is_lost = false;
 	w->max = 0;
 	w->name = NULL;
 	/* The first names are read when the walk is set up. */

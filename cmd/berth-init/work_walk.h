@@ -52,8 +52,9 @@ struct walk {
 	struct str cursor; /* the last path that is known already */
 	bool is_one_mount; /* -EXDEV at another */
 	bool no_hidden;
-	bool is_flat; /* the root's own names only */
-	size_t max;   /* names of one directory that are wanted; 0: all */
+	bool is_flat;      /* the root's own names only */
+	bool is_any_order; /* for who removes what is found: a directory is read on only then */
+	size_t max;        /* names of one directory that are wanted; 0: all */
 	/* What was found: at.fd is the directory that has it. */
 	const char *name;
 	struct stat st;
