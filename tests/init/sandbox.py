@@ -46,8 +46,8 @@ def libc(function, *args):
         raise OSError(error, f"{function}: {os.strerror(error)}")
 
 
-def mount(source, target, kind=None, flags=0):
-    libc("mount", source.encode(), target.encode(), kind and kind.encode(), flags, None)
+def mount(source, target, kind=None, flags=0, options=None):
+    libc("mount", source.encode(), target.encode(), kind and kind.encode(), flags, options and options.encode())
 
 
 def frame(kind, tag, fields=b"", version=VERSION):
@@ -292,6 +292,7 @@ class Sandbox:
                              (self.directory, "sandbox")):
             mount(source, f"{self.root}/{name}", None, MS_BIND | MS_REC)
         mount("proc", f"{self.root}/proc", "proc")
+        self.mount_overlay(f"{self.root}/layers", f"{self.root}/over/lay")
         os.chroot(self.root)
         os.chdir("/")
         os.dup2(self.listener.fileno(), 3)
@@ -302,6 +303,19 @@ class Sandbox:
         # As every sandbox is: with it a root inside could look into a process that is not dumpable.
         libc("prctl", PR_CAPBSET_DROP, CAP_SYS_PTRACE)
         os.execve("/sandbox/init", ["berth-init", *arguments], {"SECRET": "of the runtime"})
+
+    @staticmethod
+    def mount_overlay(layers, target):
+        """What a sandbox's root really is; the tests' own is a tmpfs. Inside: /over/lay."""
+        os.makedirs(target)
+        for name in ("", "/lower", "/lower/dir", "/upper", "/work"):
+            os.mkdir(layers + name)
+        for name in ("file", "dir/file", "dir/other"):
+            with open(f"{layers}/lower/{name}", "w", encoding="ascii") as file:
+                file.write("of the image\n")
+        os.link(f"{layers}/lower/file", f"{layers}/lower/hard")
+        mount("overlay", target, "overlay", 0, f"lowerdir={layers}/lower,upperdir={layers}/upper,"
+              f"workdir={layers}/work,userxattr")
 
     def close(self):
         for peer in self.peers:

@@ -1,6 +1,7 @@
 """The file worker on directories and trees: list, make, move, remove, chmod, copy."""
 
 import errno
+import signal
 
 import files as f
 import sandbox as s
@@ -225,6 +226,41 @@ def copies(t, box, peer):
     t.equal(files.shell("cd /tmp/cp; find . -name '.berth*' -o -name x; chmod -R u+w .; rm -r /tmp/cp"), b"", "no rests")
 
 
+def overlays(t, box, peer):
+    files, root = f.Files(t, box, peer), "/over/lay"
+    t.equal(files.read(f"{root}/file")[1], b"of the image\n", "read")
+    for path, is_new in ((f"{root}/new/file", 1), (f"{root}/new/file", 0), (f"{root}/dir/file", 0)):
+        result = files.write(path, b"mine" * 50000)
+        t.equal((result.error, result.is_new), (0, is_new), path)
+        t.equal(files.read(path)[1], b"mine" * 50000, path)
+    worker = files.worker(f.request(f.WRITE, f"{root}/killed"))
+    worker.next()
+    worker.send(f.data(b"x" * (1 << 20)))
+    peer.signal(worker.number, signal.SIGKILL)
+    worker.rest()
+    t.equal(worker.end(), -signal.SIGKILL, "killed")
+    t.equal(files.simple(f.MOVE, f"{root}/dir", other=f"{root}/moved").error, errno.EXDEV, "a directory of the image")
+    t.equal(files.simple(f.MOVE, f"{root}/new", other=f"{root}/moved").error, 0, "a new one")
+    t.equal(files.simple(f.COPY, f"{root}/dir", other=f"{root}/copy", flags=f.RECURSIVE).error, 0, "copied")
+    t.equal(files.simple(f.CHMOD, f"{root}/dir", mode=0o700, flags=f.RECURSIVE).error, 0, "changed")
+    packed, result = files.pack(root)
+    t.equal((result.error, {e.original for e, _ in packed if e.name == b"hard"}), (0, {b"file"}), "packed, with its hard link")
+    t.check(all(b"overlay" not in e.xattrs for e, _ in packed), "without the overlay's notes")
+    entries = (f.entry("dir", f.DIRECTORY, 0o755), f.entry("dir/file", size=2), f.data(b"xy"), f.entry("file", f.LINK, link="dir/file"),
+               f.entry("hard", original="dir/file"))
+    t.equal(files.unpack(root, *entries).error, 0, "unpacked over the image")
+    t.equal(files.read(f"{root}/file")[1], b"xy", "what is there now")
+    t.equal(files.names(root, flags=f.RECURSIVE | f.HIDDEN), [b"copy", b"copy/file", b"copy/other", b"dir", b"dir/file", b"dir/other",
+                                                              b"file", b"hard", b"moved", b"moved/file"], "and nothing else")
+    for name in ("dir", "file", "hard", "copy", "moved"):
+        t.equal(files.simple(f.REMOVE, f"{root}/{name}", flags=f.RECURSIVE).error, 0, name)
+    t.equal(files.names(root, flags=f.HIDDEN), [], "removed")
+    t.equal(files.simple(f.REMOVE, root, flags=f.RECURSIVE).error, errno.EBUSY, "not the mount itself")
+    files.write(f"{root}/keep", b"")
+    t.equal(files.simple(f.REMOVE, "/over", flags=f.RECURSIVE).error, errno.EBUSY, "nor from above")
+    t.equal(files.names(root), [b"keep"], "what is in it stays")
+
+
 if __name__ == "__main__":
     s.main([lists, lists_what_may_be_seen, wide_directories, deep_trees, makes_directories, moves, removes,
-            refuses_in_the_middle, changes_modes, copies])
+            refuses_in_the_middle, changes_modes, copies, overlays])
