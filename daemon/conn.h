@@ -82,6 +82,8 @@ struct exchange {
 	struct stream answer;
 	struct answer_header *headers, **headers_tail;
 	enum answer_framing framing;
+	uint64_t answer_left; /* of a stream whose length was told */
+	bool length_known;
 	bool is_begun;    /* the answer's head is written */
 	bool is_answered; /* nothing more will be written */
 	bool is_upgraded;

@@ -354,6 +354,10 @@ static void answer_data(void *arg, const char *bytes, size_t len)
 		return;
 	}
 	parts[1] = as_buf((struct str){bytes, len});
+	if (x->length_known) {
+		assert(len <= x->answer_left);
+		x->answer_left -= len;
+	}
 	if (x->framing != ANSWER_CHUNKED) {
 		conn_output(x->conn, parts + 1, 1);
 		return;
@@ -369,8 +373,9 @@ static void answer_end(void *arg, int status)
 {
 	struct exchange *x = arg;
 	uv_buf_t last = uv_buf_init("0\r\n\r\n", 5);
+	bool is_short = x->answer_left > 0 && x->head->method != HTTP_METHOD_HEAD;
 
-	if (status < 0) {
+	if (status < 0 || is_short) {
 		/* What is cut short must look so: without the last chunk, by a reset if need be. */
 		conn_flush(x->conn);
 		conn_broken(x->conn);
@@ -399,7 +404,8 @@ static struct stream *begin_answer(struct exchange *x, int status, const char *t
 	struct str head;
 
 	assert(!x->is_begun && !x->is_answered);
-	head = x->is_gone ? (struct str){NULL, 0} : format_head(x, status, str_of(type), 0);
+	head = x->is_gone ? (struct str){NULL, 0}
+			  : format_head(x, status, str_of(type), x->answer_left);
 	if (!head.at) {
 		conn_broken(x->conn);
 		answered(x);
@@ -415,10 +421,17 @@ static struct stream *begin_answer(struct exchange *x, int status, const char *t
 	return &x->answer;
 }
 
+void exchange_length(struct exchange *x, uint64_t length)
+{
+	x->length_known = true;
+	x->answer_left = length;
+}
+
 struct stream *exchange_respond(struct exchange *x, int status, const char *type,
 				const struct stream_producer *producer, void *arg)
 {
-	x->framing = x->head->minor ? ANSWER_CHUNKED : ANSWER_UNTIL_CLOSE;
+	if (!x->length_known)
+		x->framing = x->head->minor ? ANSWER_CHUNKED : ANSWER_UNTIL_CLOSE;
 	return begin_answer(x, status, type, producer, arg);
 }
 

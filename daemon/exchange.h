@@ -79,10 +79,17 @@ void exchange_reply_json(struct exchange *x, int status, struct json_writer *w);
 void exchange_reply_err(struct exchange *x, const struct err *err);
 
 /*
- * Begins an answer of unknown length. The handler is the stream's producer and pushes into it, then
- * ends it; a status other than 0 cuts the connection, so that the client sees it was not complete.
- * The answer to HEAD has no body: its producer is aborted when the handler has returned.
- * NULL: the client is gone and the exchange is over; nothing more will be called.
+ * The answer that exchange_respond() begins will have exactly this many bytes. A stream that ends
+ * earlier cuts the connection; more than that must not be pushed.
+ */
+void exchange_length(struct exchange *x, uint64_t length);
+
+/*
+ * Begins an answer whose length is not known, unless exchange_length() told it. The handler is the
+ * stream's producer and pushes into it, then ends it; a status other than 0 cuts the connection, so
+ * that the client sees it was not complete. The answer to HEAD has no body: its producer is aborted
+ * when the handler has returned. NULL: the client is gone and the exchange is over; nothing more
+ * will be called.
  */
 struct stream *exchange_respond(struct exchange *x, int status, const char *type,
 				const struct stream_producer *producer, void *arg);

@@ -210,6 +210,8 @@ void handle_big(struct exchange *x)
 		big->block[i] = (char)(i % 251);
 	big->x = x;
 	big->left = query_number(x, "bytes", 1024);
+	if (query_number(x, "sized", 0))
+		exchange_length(x, big->left);
 	big->out = exchange_respond(x, 200, "application/octet-stream", &producer, big);
 	if (big->out)
 		big_pump(big);
@@ -219,16 +221,20 @@ static void ignore(void *arg)
 {
 }
 
-/* An answer that fails halfway. */
+/* An answer that fails halfway; with a length, by ending before it. */
 void handle_cut(struct exchange *x)
 {
 	static const struct stream_producer producer = {ignore, ignore, on_abort};
-	struct stream *out = exchange_respond(x, 200, "text/plain", &producer, x);
+	uint64_t length = query_number(x, "length", 0);
+	struct stream *out;
 
+	if (length)
+		exchange_length(x, length);
+	out = exchange_respond(x, 200, "text/plain", &producer, x);
 	if (!out)
 		return;
 	stream_push(out, "begun", 5);
-	stream_end(out, -EIO);
+	stream_end(out, length ? 0 : -EIO);
 }
 
 /* `count` events, one per `interval_ms`; with an interval of 0 as fast as the client reads. */

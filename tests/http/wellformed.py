@@ -280,6 +280,29 @@ def cut(server):
             pass
 
 
+def sized(server):
+    """A stream of a known length: no chunks, kept alive; one that falls short is cut."""
+    with server.connect() as c:
+        for count in (1, 1000, 3000000):
+            answer = c.get(f"/big?bytes={count}&sized=1")
+            expect(answer.header("Content-Length"), str(count))
+            expect(answer.header("Transfer-Encoding"), None)
+            expect(answer.body, (bytes(range(251)) * (count // 251 + 1))[:count])
+        expect(c.get("/big?bytes=0&sized=1").header("Content-Length"), "0")
+        answer = c.request("HEAD", "/big?bytes=70000&sized=1")
+        expect((answer.status, answer.header("Content-Length")), (200, "70000"))
+        expect(c.get("/ok").body, b"ok\n")
+        c.send(get(target="/cut?length=5"))
+        expect(c.read().body, b"begun")
+        c.send(get(target="/cut?length=6"))
+        expect(c.read_head().header("Content-Length"), "6")
+        expect(c.read_exactly(5), b"begun")
+        try:
+            c.expect_end()
+        except ConnectionResetError:
+            pass
+
+
 def refused_and_drained(server):
     """A refused body of modest size is read away, and the connection goes on."""
     for body in (b"x" * 10, b"x" * 100000):
@@ -327,6 +350,7 @@ CASES = [
     ("Expect: 100-continue in HTTP/1.0", expects_in_1_0),
     ("204 and 304", empty_answers),
     ("an answer that fails halfway", cut),
+    ("a stream of a known length", sized),
     ("a refused body is drained", refused_and_drained),
     ("a body that is taken late", taken_late),
     ("over TCP", over_tcp),
