@@ -24,6 +24,7 @@ static void test_statuses(void)
 		{ERR_SANDBOX_RESTARTED, 409, "sandbox_restarted"},
 		{ERR_GONE, 410, "gone"},
 		{ERR_PAYLOAD_TOO_LARGE, 413, "payload_too_large"},
+		{ERR_RANGE_NOT_SATISFIABLE, 416, "range_not_satisfiable"},
 		{ERR_EXPECTATION_FAILED, 417, "expectation_failed"},
 		{ERR_UPGRADE_REQUIRED, 426, "upgrade_required"},
 		{ERR_RATE_LIMITED, 429, "rate_limited"},
