@@ -249,6 +249,8 @@ static int send_exec(struct exec *e, const struct exec_request *r)
 	cleanup_fd int args = -1;
 
 	frame.flags |= e->group.fd >= 0 ? AGENT_EXEC_IN_CGROUP : AGENT_EXEC_SUPERVISED;
+	if (r->is_worker)
+		frame.flags |= AGENT_EXEC_WORKER;
 	if (e->group.fd >= 0)
 		fds[fds_len++] = e->group.fd;
 	if (r->argv.len + r->env.len > ARGS_INLINE_MAX) {

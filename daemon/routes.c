@@ -2,6 +2,7 @@
 
 /* clang-format off */
 #define SETTINGS_BODY_MAX (1024 * 1024)
+#define TREE_BODY_MAX     (64 * 1024) /* two paths, escaped */
 
 const struct route routes[] = {
 	{ HTTP_METHOD_GET,    "/health",                  handle_health,          BODY_NONE,     0, true },
@@ -17,6 +18,17 @@ const struct route routes[] = {
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/running", handle_sandbox_running, BODY_NONE,     0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/start",   handle_sandbox_start,   BODY_BUFFERED, 1024, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/sleep",   handle_sandbox_sleep,   BODY_BUFFERED, 1024, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/file/{path...}", handle_file_get,    BODY_NONE,     0, false },
+	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/file/{path...}", handle_file_put,    BODY_STREAMED, 0, false },
+	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/file/{path...}", handle_file_delete, BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/dir/{path...}",  handle_dir_get,     BODY_NONE,     0, false },
+	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/dir/{path...}",  handle_dir_put,     BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/stat/{path...}", handle_stat,        BODY_NONE,     0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/move",    handle_move,            BODY_BUFFERED, TREE_BODY_MAX, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/copy",    handle_copy,            BODY_BUFFERED, TREE_BODY_MAX, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/chmod",   handle_chmod,           BODY_BUFFERED, TREE_BODY_MAX, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/mount",   handle_mount,           BODY_BUFFERED, TREE_BODY_MAX, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/unmount", handle_mount,           BODY_BUFFERED, TREE_BODY_MAX, false },
 	{ .pattern = NULL },
 };
 /* clang-format on */

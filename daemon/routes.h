@@ -26,5 +26,15 @@ handler_fn handle_sandbox_running;
 handler_fn handle_sandbox_start;
 handler_fn handle_sandbox_sleep;
 handler_fn handle_exec;
+handler_fn handle_file_get;
+handler_fn handle_file_put;
+handler_fn handle_file_delete;
+handler_fn handle_dir_get;
+handler_fn handle_dir_put;
+handler_fn handle_stat;
+handler_fn handle_move;
+handler_fn handle_copy;
+handler_fn handle_chmod;
+handler_fn handle_mount;
 
 #endif

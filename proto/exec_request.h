@@ -23,6 +23,7 @@ struct exec_request {
 	struct str stdin_bytes; /* decoded */
 	bool has_stdin;
 	bool detach;
+	bool is_worker;      /* no program of the client's: a file worker, see proto/file.h */
 	uint64_t timeout_ms; /* 0: none */
 	uint64_t max_output_bytes;
 };

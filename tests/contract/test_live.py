@@ -165,8 +165,8 @@ def check_error(tap, document, answer, name, where):
 
 
 def fill(path):
-    """A path of the contract with a sandbox's name in it."""
-    return path.replace("{id}", "contract")
+    """A path of the contract with the names of a sandbox and of a file in it."""
+    return path.replace("{id}", "contract").replace("{path}", "workspace/hello.txt")
 
 
 def request_of(document, operation):
