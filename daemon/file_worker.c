@@ -12,7 +12,7 @@
 
 /* What it may say next. */
 enum phase {
-	OPENING,  /* read, write, pack: the first RESULT */
+	OPENING,  /* read, write, pack, unpack: the first RESULT */
 	DECIDING, /* read: nothing, before GO */
 	GOING,    /* read: DATA */
 	READING,  /* read: its bytes */
@@ -334,7 +334,7 @@ struct file_worker *file_worker_new(struct sandbox *sb, const struct file_reques
 	struct exec_request exec = {.cwd = STR("/"), .has_stdin = true, .is_worker = true};
 	struct file_worker *w = calloc(1, sizeof(*w));
 	bool opens = request->op == FILE_OP_READ || request->op == FILE_OP_WRITE ||
-		     request->op == FILE_OP_PACK;
+		     request->op == FILE_OP_PACK || request->op == FILE_OP_UNPACK;
 
 	if (!w) {
 		err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");

@@ -3,8 +3,8 @@
  * request inside the sandbox. What it says is checked here, frame by frame, against what the
  * request lets it say; nonsense is an error like any other.
  *
- *	new ──> begun (read, write, pack) ──> go, or data and end ──> bytes, entries ──> ended
- *	 └───────────────── entries (list), or nothing (the others) ─────────────────────> ended
+ *	new ──> begun (read, write, pack, unpack) ──> go, or data and end ──> bytes, entries ──>
+ *ended └───────────────── entries (list), or nothing (the others) ─────────────────────> ended
  *
  * `ended` is the operation's end, called once, unless the worker was dropped before; after either
  * the worker must not be touched. Its process may live a little longer: that is seen to here.
@@ -24,7 +24,8 @@ struct file_worker;
 
 /* Those that an operation does not lead to may be NULL. Everything is lent for the call. */
 struct file_worker_ops {
-	/* Read: now file_worker_go(), or drop it. Write: now the data. Pack: entries follow. */
+	/* Read: now file_worker_go(), or drop it. Write: now the data. Pack: entries follow.
+	 * Unpack: now the entries. */
 	void (*begun)(void *arg, const struct file_result *result);
 	void (*entry)(void *arg, const struct file_entry *entry);
 	/* Pack: so much data or nothing follows, of the last entry. */

@@ -26,6 +26,8 @@ const struct route routes[] = {
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/stat/{path...}", handle_stat,        BODY_NONE,     0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/move",    handle_move,            BODY_BUFFERED, TREE_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/copy",    handle_copy,            BODY_BUFFERED, TREE_BODY_MAX, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/persist", handle_persist,         BODY_NONE,     0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/hydrate", handle_hydrate,         BODY_STREAMED, 0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/chmod",   handle_chmod,           BODY_BUFFERED, TREE_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/mount",   handle_mount,           BODY_BUFFERED, TREE_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/unmount", handle_mount,           BODY_BUFFERED, TREE_BODY_MAX, false },

@@ -34,7 +34,7 @@ handler_fn handle_dir_put;
 handler_fn handle_stat;
 handler_fn handle_move;
 handler_fn handle_copy;
-handler_fn handle_chmod;
+handler_fn handle_chmod, handle_persist, handle_hydrate;
 handler_fn handle_mount;
 
 #endif

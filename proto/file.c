@@ -66,6 +66,7 @@ const struct frame_field file_entry_fields[] = {
 	BYTES(file_entry, link, FILE_PATH_MAX),
 	BYTES(file_entry, original, FILE_PATH_MAX),
 	BYTES(file_entry, xattrs, FILE_XATTRS_MAX),
+	BYTES(file_entry, map, FILE_MAP_MAX),
 	END,
 };
 

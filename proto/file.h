@@ -26,6 +26,7 @@
  *	                 <──────────        RESULT, { ENTRY, (DATA | HOLE) ... } ..., RESULT
  *
  *	REQUEST unpack   ──────────>
+ *	                 <──────────        RESULT: entries can come (or why not)
  *	{ ENTRY, (DATA | HOLE) ... } ..., END ──>
  *	                 <──────────        RESULT: for all, or at the first entry that failed
  *
@@ -44,6 +45,7 @@
 #define FILE_PATH_MAX     4096  /* bytes; longer paths are refused, as the kernel would */
 #define FILE_XATTRS_MAX   32768 /* of one entry, names and values */
 #define FILE_PATTERNS_MAX 16384
+#define FILE_MAP_MAX      16384 /* of one entry: its parts, 16 bytes each */
 #define FILE_LIST_MAX     10000 /* entries of one page */
 
 enum file_frame {
@@ -155,6 +157,9 @@ struct file_entry {
 	struct str link;     /* the target of a symbolic link */
 	struct str original; /* pack, unpack: the earlier name that this is a hard link to */
 	struct str xattrs;   /* pack, unpack: name NUL u32 length value, one behind the other */
+	/* pack: where its data is, as pairs of u64 offset and length; the rest are holes. Empty:
+	 * data everywhere. */
+	struct str map;
 };
 
 struct file_data {

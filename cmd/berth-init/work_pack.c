@@ -74,35 +74,84 @@ static int put_hole(struct work *w, off_t at, off_t end)
 	return at < end ? stream_put(&w->stream, FILE_HOLE, file_data_fields, &part) : 0;
 }
 
-static int put_content(struct work *w, int fd, const struct stat *st)
+/* Little-endian, as frames have it. */
+static void put_number(char *at, uint64_t value)
 {
-	off_t at = 0, size = st->st_size;
+	for (unsigned i = 0; i < sizeof(value); i++)
+		at[i] = (char)(value >> (8 * i));
+}
+
+static uint64_t get_number(const char *at)
+{
+	uint64_t value = 0;
+
+	for (unsigned i = 0; i < sizeof(value); i++)
+		value |= (uint64_t)(uint8_t)at[i] << (8 * i);
+	return value;
+}
+
+/* A part of a sparse file that is data; false past its end. */
+static bool next_data(int fd, off_t size, off_t *at, off_t *ret_end)
+{
+	off_t data = lseek(fd, *at, SEEK_DATA);
+
+	if (data < 0 && errno != ENXIO)
+		data = *at; /* a file system that does not know */
+	if (data < 0 || data >= size)
+		return false;
+	*at = data;
+	*ret_end = lseek(fd, data, SEEK_HOLE);
+	if (*ret_end <= data || *ret_end > size)
+		*ret_end = size;
+	return true;
+}
+
+/* Empty for a file without holes, and for one with more parts than an entry can name. */
+static struct str make_map(int fd, const struct stat *st, char bytes[FILE_MAP_MAX])
+{
+	size_t used = 0;
+	off_t at = 0, end;
+
+	if (st->st_blocks * 512 >= st->st_size)
+		return (struct str){NULL, 0};
+	while (next_data(fd, st->st_size, &at, &end)) {
+		if (used + 16 > FILE_MAP_MAX)
+			return (struct str){NULL, 0};
+		put_number(bytes + used, (uint64_t)at);
+		put_number(bytes + used + 8, (uint64_t)(end - at));
+		used += 16;
+		at = end;
+	}
+	if (!used) { /* nothing but a hole */
+		memset(bytes, 0, 16);
+		used = 16;
+	}
+	return (struct str){bytes, used};
+}
+
+static int put_content(struct work *w, int fd, off_t size, struct str map)
+{
+	off_t at = 0;
 	int error = 0;
 
-	if (st->st_blocks * 512 >= size)
+	if (!map.len)
 		return put_part(w, fd, 0, size);
-	while (at < size && error == 0) {
-		off_t data = lseek(fd, at, SEEK_DATA), end;
+	for (size_t i = 0; i < map.len && error == 0; i += 16) {
+		off_t data = (off_t)get_number(map.at + i);
+		off_t end = data + (off_t)get_number(map.at + i + 8);
 
-		if (data < 0)
-			data = errno == ENXIO ? size : at;
-		if (data > size)
-			data = size;
-		end = lseek(fd, data, SEEK_HOLE);
-		if (end <= data || end > size)
-			end = size;
 		error = put_hole(w, at, data);
 		if (error == 0)
 			error = put_part(w, fd, data, end);
 		at = end;
 	}
-	return error;
+	return error < 0 ? error : put_hole(w, at, size);
 }
 
 /* A regular file or a directory, which is open; `entry` has all but what is known from that. */
 static int put_open(struct work *w, struct file_entry *entry, int fd)
 {
-	char xattrs[FILE_XATTRS_MAX];
+	char xattrs[FILE_XATTRS_MAX], map[FILE_MAP_MAX];
 	struct stat st;
 	int error;
 
@@ -116,13 +165,15 @@ static int put_open(struct work *w, struct file_entry *entry, int fd)
 		entry->stat.size = 0;
 	else if (error == 0 && st.st_nlink > 1)
 		entry->original = links_find(&w->links, &st, entry->name);
+	if (S_ISREG(st.st_mode) && !entry->original.len)
+		entry->map = make_map(fd, &st, map);
 	if (error == 0)
 		error = stream_put(&w->stream, FILE_ENTRY, file_entry_fields, entry);
 	w->result.count++;
 	if (error < 0 || S_ISDIR(st.st_mode) || entry->original.len)
 		return error;
 	w->result.bytes += entry->stat.size;
-	return put_content(w, fd, &st);
+	return put_content(w, fd, st.st_size, entry->map);
 }
 
 static int put_link(struct work *w, struct file_entry *entry)

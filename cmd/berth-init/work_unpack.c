@@ -441,7 +441,9 @@ int work_unpack(struct work *w)
 	if (r < 0)
 		return work_at(w, FILE_AT_PATH, r);
 	u.root_fd = root;
-	error = unpack_entries(&u, r > 0);
+	error = work_tell(w);
+	if (error == 0)
+		error = unpack_entries(&u, r > 0);
 	if (error < 0 && error != -EPIPE) {
 		memcpy(w->where, u.name, sizeof(w->where));
 		w->result.where = str_of(w->where);
