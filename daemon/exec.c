@@ -325,7 +325,7 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 	e->ops = ops;
 	e->arg = arg;
 	e->group = sandbox_group_take(sb);
-	e->number = exec_stranger_number(++sb->last_exec, &e->group);
+	e->number = exec_stranger_number(++sb->last_exec, request->is_worker, &e->group);
 	e->started_ns = uv_hrtime();
 	e->oom_kills = sandbox_oom_kills(sb);
 	list_init(&e->call.link);

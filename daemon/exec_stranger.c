@@ -16,15 +16,18 @@ struct stranger {
 	bool is_over; /* its main process; init forgets it when its tree is ended, too */
 };
 
+#define WORKER (UINT64_C(1) << 63)
+
 /* The upper half is the serial, the lower half one more than the group; 0: it is in none. */
-uint64_t exec_stranger_number(uint32_t serial, const struct sandbox_group *group)
+uint64_t exec_stranger_number(uint32_t serial, bool is_worker, const struct sandbox_group *group)
 {
-	return (uint64_t)serial << 32 | (group->fd < 0 ? 0 : group->number + 1);
+	return (is_worker ? WORKER : 0) | (uint64_t)serial << 32 |
+	       (group->fd < 0 ? 0 : group->number + 1);
 }
 
 static uint32_t serial_of(uint64_t number)
 {
-	return (uint32_t)(number >> 32);
+	return (uint32_t)((number & ~WORKER) >> 32);
 }
 
 static void condemn(struct sandbox *sb, const char *sentence)
@@ -123,7 +126,8 @@ void exec_stranger_event(struct sandbox *sb, const struct agent_event *event)
 		sb->last_exec = serial;
 	switch (event->type) {
 	case AGENT_LIVE:
-		on_live(sb, event->exec);
+		if (!(event->exec & WORKER))
+			on_live(sb, event->exec);
 		break;
 	case AGENT_EXITED:
 	case AGENT_LOST:

@@ -9,13 +9,17 @@
 #ifndef BERTH_DAEMON_EXEC_STRANGER_H
 #define BERTH_DAEMON_EXEC_STRANGER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/agent.h"
 #include "daemon/sandbox.h"
 
-/* The number for an exec of ours, so that a later berthd can end it. */
-uint64_t exec_stranger_number(uint32_t serial, const struct sandbox_group *group);
+/*
+ * The number for an exec of ours, so that a later berthd can end it. A file worker is left to end
+ * by itself, as it does when its input ends: killed half-way, it would leave half of its work.
+ */
+uint64_t exec_stranger_number(uint32_t serial, bool is_worker, const struct sandbox_group *group);
 
 /* What init says of an exec that is not ours, or not any more. */
 void exec_stranger_event(struct sandbox *sb, const struct agent_event *event);
