@@ -107,7 +107,7 @@ struct hydrate *hydrate_new(uv_loop_t *loop, const struct hydrate_ops *ops, void
 			    struct err *err)
 {
 	struct hydrate *h = hydrates < HYDRATES_MAX ? calloc(1, sizeof(*h)) : NULL;
-	int body_fd, frames_fd, r;
+	int body_fd = -1, frames_fd = -1, r;
 
 	if (!h) {
 		err_set(err, -EBUSY, ERR_CAPACITY_EXCEEDED,
