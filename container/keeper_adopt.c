@@ -124,11 +124,11 @@ static int read_kept(struct keeper *k)
 
 /* --- running ones --- */
 
-static bool is_child_of_monitor(pid_t pid)
+static bool is_child_of_monitor(const struct keeper *k, pid_t pid)
 {
 	struct process_stat stat;
 
-	return process_stat(pid, &stat) == 0 && stat.parent == getppid();
+	return process_stat(pid, &stat) == 0 && stat.parent == monitor_link_pid(k->link.fd);
 }
 
 static int adopt_one(void *arg, const struct sandbox_id *id)
@@ -147,7 +147,7 @@ static int adopt_one(void *arg, const struct sandbox_id *id)
 		return -ENOMEM;
 	sb->c = c;
 	sb->is_told = true;
-	sb->is_ours = is_child_of_monitor(c.init_pid);
+	sb->is_ours = is_child_of_monitor(k, c.init_pid);
 	log_info("adopted sandbox=%s generation=%llu pid=%d", id->text,
 		 (unsigned long long)c.spec.generation, (int)c.init_pid);
 	keeper_sandbox_run(sb);
@@ -222,7 +222,9 @@ int keeper_adopt(struct keeper *k, struct err *err)
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "earlier sandboxes cannot be found: %s",
 			       strerror(-r));
-	r = process_kill_children(getppid(), is_adopted, k, SWEEP_MS);
+	r = process_kill_children(monitor_link_pid(k->link.fd), is_adopted, k, SWEEP_MS);
+	if (r == -ESRCH)
+		return err_set(err, r, ERR_INTERNAL, "the monitor has ended");
 	if (r != 0)
 		log_warn("killed what an earlier keeper was at processes=%d", r);
 	r = for_each_id(run_fd, bury_one, k);

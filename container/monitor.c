@@ -83,8 +83,8 @@ static void keep(struct monitor *m, const struct monitor_record *record, bool is
 
 static void start_keeper(struct monitor *m)
 {
+	pid_t monitor = getpid(), pid;
 	int fds[2];
-	pid_t pid;
 
 	m->restart_ms = loop_now_ms() + BACKOFF_MAX_MS; /* if it cannot even be forked */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
@@ -93,6 +93,9 @@ static void start_keeper(struct monitor *m)
 	if (pid == 0) {
 		sigset_t none;
 
+		/* SIGTERM, as if we were told to end: what its children are at is finished. */
+		if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != monitor)
+			_exit(1);
 		close(fds[0]);
 		close(m->signal_fd);
 		sigemptyset(&none);

@@ -3,6 +3,14 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+pid_t monitor_link_pid(int fd)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ? 0 : cred.pid;
+}
+
 int monitor_link_send(int fd, const struct monitor_record *record)
 {
 	ssize_t n;

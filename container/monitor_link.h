@@ -14,6 +14,7 @@
 #define BERTH_CONTAINER_MONITOR_LINK_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "proto/sandbox_id.h"
 
@@ -36,6 +37,9 @@ struct monitor_record {
 	uint64_t generation;
 	uint64_t oom_kills;
 };
+
+/* Who made the pair, before it forked: the monitor, also when it has ended since. 0: unknown. */
+pid_t monitor_link_pid(int fd);
 
 /* 0, -EAGAIN when the peer must read first, or another negative errno. */
 int monitor_link_send(int fd, const struct monitor_record *record);

@@ -100,8 +100,11 @@ int process_kill_children(pid_t parent, int (*is_kept)(void *arg, pid_t pid, uin
 	/* The children of what dies become children of `parent` too, so look until there is none.
 	 */
 	for (unsigned waited = 0;; waited += 2) {
-		int n = sweep_once(&sweep);
+		int n;
 
+		if (parent <= 1 || getppid() != parent)
+			return -ESRCH;
+		n = sweep_once(&sweep);
 		if (n <= 0)
 			return n < 0 ? n : total;
 		if (waited >= timeout_ms)

@@ -15,8 +15,9 @@ struct process_stat {
 int process_stat(pid_t pid, struct process_stat *ret);
 
 /*
- * SIGKILLs all children of `parent` for which `is_kept` says no, and waits up to `timeout_ms` until
- * they are gone. How many it found, or -ETIMEDOUT.
+ * SIGKILLs all children of `parent`, our own, for which `is_kept` says no, and waits up to
+ * `timeout_ms` until they are gone. How many it found, or -ETIMEDOUT; -ESRCH: `parent` has ended,
+ * and who is our parent now has children that are not ours to kill.
  */
 int process_kill_children(pid_t parent, int (*is_kept)(void *arg, pid_t pid, uint64_t start),
 			  void *arg, unsigned timeout_ms);

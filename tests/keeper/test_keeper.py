@@ -1,5 +1,6 @@
 """berth-keeper through its socket. usage: test_keeper.py BUILD root|user RUNTIME"""
 
+import ctypes
 import os
 import shutil
 import signal
@@ -367,6 +368,40 @@ def test_monitor_killed(place):
     place.start()
     _, _, known = place.hello()
     equal(known["one"].pid, started.pid)
+
+
+def stop_young_keeper(place):
+    """Stops the next keeper right after its fork; its pid."""
+    def child():
+        with open(f"/proc/{place.monitor.pid}/task/{place.monitor.pid}/children", encoding="ascii") as file:
+            return file.read().split()
+    before = child()
+    os.kill(int(before[0]), signal.SIGKILL)
+    while (now := child()) in ([], before):
+        pass
+    os.kill(int(now[0]), signal.SIGSTOP)
+    return int(now[0])
+
+
+def test_monitor_killed_early(place):
+    """kill -9 of the monitor while a keeper begins: whoever inherits it keeps its own children"""
+    place.start()
+    libc = ctypes.CDLL(None)
+    libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: in the place of the machine's first process
+    try:
+        with subprocess.Popen(["sleep", "1000"]) as bystander:
+            keeper = stop_young_keeper(place)
+            equal(place.log_text().count("keeper.sock serves"), 1, "it was stopped before it served")
+            # The monitor has told it everything by now; else it would find out by itself.
+            until(lambda: (stat_of(place.monitor.pid) or "  ")[0] == "S", "the monitor's sleep")
+            place.monitor.kill()
+            place.monitor.wait()
+            os.kill(keeper, signal.SIGCONT)
+            os.waitpid(keeper, 0)
+            equal(bystander.poll(), None, "the bystander's status")
+            bystander.kill()
+    finally:
+        libc.prctl(36, 0, 0, 0, 0)
 
 
 def test_term(place):
