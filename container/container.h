@@ -115,6 +115,9 @@ int container_open_counter(const struct container *c, const struct container_hos
  * stdout's fd). Neither follows a symlink or leaves the file system. */
 int container_remove_disk(const struct container_host *host, const struct sandbox_id *id,
 			  pid_t *ret_pid, struct err *err);
+/* Whatever waits to be removed, of all sandboxes. */
+bool container_has_trash(const struct container_host *host);
+int container_empty_trash(const struct container_host *host, pid_t *ret_pid, struct err *err);
 int container_disk_usage(const struct container_host *host, const struct sandbox_id *id,
 			 pid_t *ret_pid, int *ret_fd, struct err *err);
 

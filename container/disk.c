@@ -7,15 +7,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <dirent.h>
 
 #include "base/cleanup.h"
 #include "container/child.h"
 #include "container/dir.h"
 #include "container/host_state.h"
+#include "container/trash.h"
 #include "container/tree.h"
-
-#define TRASH ".trash"
 
 static int check_id(const struct sandbox_id *id, struct err *err)
 {
@@ -24,51 +22,6 @@ static int check_id(const struct sandbox_id *id, struct err *err)
 	if (len == sizeof(id->text) || !sandbox_id_is_valid((struct str){id->text, len}))
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "that is no sandbox id");
 	return 0;
-}
-
-/* Its range is taken until the last file that belongs to it is gone. */
-static int remove_disk(int trash, const char *name)
-{
-	cleanup_fd int disk = dir_open(trash, name);
-	int r = disk < 0 ? 0 : tree_remove(disk, "upper");
-
-	if (disk >= 0 && r == 0)
-		r = tree_remove(disk, "work");
-	return r < 0 ? r : tree_remove(trash, name);
-}
-
-/* In the worker. What an earlier one did not finish is in there too. */
-static int empty_trash(int trash)
-{
-	struct dirent **entries;
-	int count = scandirat(trash, ".", &entries, NULL, NULL), failed = 0;
-
-	for (int i = 0; i < count; i++) {
-		const char *name = entries[i]->d_name;
-
-		if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
-		    remove_disk(trash, name) < 0)
-			failed = 1;
-		free(entries[i]);
-	}
-	if (count >= 0)
-		free(entries);
-	return count < 0 || failed;
-}
-
-/* Under its own name it is gone at once: the next start with this id makes a new disk. */
-static int move_to_trash(const struct container_host *host, int trash, const char *id)
-{
-	for (unsigned i = 0;; i++) {
-		char name[128];
-
-		snprintf(name, sizeof(name), "%s-%u", id, i);
-		if (renameat2(host->sandboxes_fd, id, trash, name, 1 /* RENAME_NOREPLACE */) == 0 ||
-		    errno == ENOENT)
-			return 0;
-		if (errno != EEXIST)
-			return -errno;
-	}
 }
 
 int container_remove_disk(const struct container_host *host, const struct sandbox_id *id,
@@ -82,15 +35,35 @@ int container_remove_disk(const struct container_host *host, const struct sandbo
 		return r;
 	if (fstatat(host->run_fd, id->text, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return err_set(err, -EBUSY, ERR_CONFLICT, "the sandbox is not taken down yet");
-	trash = dir_make(host->sandboxes_fd, TRASH, 0700);
-	r = trash < 0 ? trash : move_to_trash(host, trash, id->text);
+	trash = trash_open(host);
+	/* Under its own name it is gone at once: the next start with this id makes a new disk. */
+	r = trash < 0 ? trash : trash_move(trash, host->sandboxes_fd, id->text, id->text);
 	if (r == 0)
 		r = child_fork(&trash, 1, ret_pid);
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "cannot remove the sandbox's disk: %s",
 			       strerror(-r));
 	if (*ret_pid == 0)
-		_exit(empty_trash(trash));
+		_exit(trash_empty(trash, id->text));
+	return r;
+}
+
+bool container_has_trash(const struct container_host *host)
+{
+	cleanup_fd int trash = trash_open(host);
+
+	return trash >= 0 && !trash_is_empty(trash);
+}
+
+int container_empty_trash(const struct container_host *host, pid_t *ret_pid, struct err *err)
+{
+	cleanup_fd int trash = trash_open(host);
+	int r = trash < 0 ? trash : child_fork(&trash, 1, ret_pid);
+
+	if (r < 0)
+		return err_set(err, r, ERR_INTERNAL, "cannot empty the trash: %s", strerror(-r));
+	if (*ret_pid == 0)
+		_exit(trash_empty(trash, NULL));
 	return r;
 }
 

@@ -262,6 +262,7 @@ static int serve(struct keeper *k, struct err *err)
 	log_info("keeper.sock serves runtime=%s sandboxes=%u", container_host_runtime(k->host),
 		 k->sandboxes);
 	keeper_tell_monitor(k, &(struct monitor_record){.kind = MONITOR_READY});
+	keeper_disk_sweep(k);
 	k->config->on_ready(k->config->arg);
 	keeper_settle(k);
 	r = loop_run(&k->loop);

@@ -7,8 +7,9 @@
 #include "base/cleanup.h"
 #include "container/keeper_state.h"
 
-#define REMOVE_MS 3600000 /* a slow disk may take its time; a berthd that waits is not hindered */
-#define USAGE_MS  600000
+#define REMOVE_MS      3600000 /* a slow disk may take its time; a berthd that waits is not hindered */
+#define USAGE_MS       600000
+#define SWEEP_PAUSE_MS 60000 /* after a sweep that could not remove all */
 
 /* --- removing --- */
 
@@ -47,6 +48,40 @@ void keeper_disk_remove(struct keeper_sandbox *sb)
 		keeper_sandbox_answer_waiters(sb, &sb->failure);
 		keeper_sandbox_free(sb);
 	}
+}
+
+/* --- the trash --- */
+
+static int begin_sweep(struct job *job)
+{
+	struct keeper *k = container_of(job, struct keeper, sweep);
+	struct err err;
+	pid_t pid;
+
+	return container_empty_trash(k->host, &pid, &err);
+}
+
+static void on_sweep_end(struct job *job, int result, int status)
+{
+	struct keeper *k = container_of(job, struct keeper, sweep);
+
+	k->is_sweeping = false;
+	if (result < 0 || status != 0)
+		k->sweep_after_ms = loop_now_ms() + SWEEP_PAUSE_MS;
+	keeper_settle(k);
+}
+
+void keeper_disk_sweep(struct keeper *k)
+{
+	if (k->is_sweeping || loop_now_ms() < k->sweep_after_ms || !container_has_trash(k->host))
+		return;
+	job_init(&k->sweep);
+	k->sweep.begin = begin_sweep;
+	k->sweep.on_end = on_sweep_end;
+	k->sweep.timeout_ms = REMOVE_MS;
+	k->is_sweeping = true;
+	if (job_queue(&k->sweep, &k->errands, false) < 0)
+		k->is_sweeping = false;
 }
 
 /* --- counting --- */

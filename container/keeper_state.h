@@ -51,6 +51,9 @@ struct keeper {
 	unsigned unwanted;          /* starts of a connection that is gone, being undone */
 	struct job_pool runtimes, errands;
 	struct list usages;
+	struct job sweep; /* of the trash */
+	bool is_sweeping;
+	uint64_t sweep_after_ms;
 	struct watch link, signals;
 	struct timer idle, stop, greeting;
 	bool is_greeted; /* this berthd has said HELLO */
@@ -130,6 +133,8 @@ void keeper_group_end_all(struct keeper_sandbox *sb);
 /* keeper_disk.c */
 void keeper_disk_remove(struct keeper_sandbox *sb);
 void keeper_disk_usage(struct keeper *k, const struct sandbox_id *id, struct keeper_asker asker);
+/* Empties the trash, if it has not just been tried in vain. */
+void keeper_disk_sweep(struct keeper *k);
 
 /* keeper_adopt.c: before anything is served. */
 int keeper_adopt(struct keeper *k, struct err *err);

@@ -1,0 +1,84 @@
+#include "container/trash.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "container/dir.h"
+#include "container/tree.h"
+
+#define TRASH ".trash"
+
+int trash_open(const struct container_host *host)
+{
+	return dir_make(host->sandboxes_fd, TRASH, 0700);
+}
+
+int trash_move(int trash_fd, int dir, const char *name, const char *id)
+{
+	for (unsigned i = 0;; i++) {
+		char entry[128];
+
+		snprintf(entry, sizeof(entry), "%s-%u", id, i);
+		if (renameat2(dir, name, trash_fd, entry, 1 /* RENAME_NOREPLACE */) == 0 ||
+		    errno == ENOENT)
+			return 0;
+		if (errno != EEXIST)
+			return -errno;
+	}
+}
+
+bool trash_is_empty(int trash_fd)
+{
+	int fd = dir_open(trash_fd, ".");
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry = NULL;
+
+	if (!dir) {
+		close_fdp(&fd);
+		return true;
+	}
+	while ((entry = readdir(dir)) && entry->d_name[0] == '.')
+		;
+	closedir(dir);
+	return !entry;
+}
+
+static bool is_of(const char *entry, const char *id)
+{
+	size_t len = strlen(id);
+
+	return strncmp(entry, id, len) == 0 && entry[len] == '-' && entry[len + 1] &&
+	       entry[len + 1 + strspn(entry + len + 1, "0123456789")] == '\0';
+}
+
+/* The range of a disk is taken until the last file that belongs to it is gone. */
+static int remove_entry(int trash_fd, const char *name)
+{
+	cleanup_fd int disk = dir_open(trash_fd, name);
+	int r = disk < 0 ? 0 : tree_remove(disk, "upper");
+
+	if (disk >= 0 && r == 0)
+		r = tree_remove(disk, "work");
+	return r < 0 ? r : tree_remove(trash_fd, name);
+}
+
+int trash_empty(int trash_fd, const char *id)
+{
+	struct dirent **entries;
+	int count = scandirat(trash_fd, ".", &entries, NULL, NULL), failed = 0;
+
+	for (int i = 0; i < count; i++) {
+		const char *name = entries[i]->d_name;
+
+		if (name[0] != '.' && (!id || is_of(name, id)) && remove_entry(trash_fd, name) < 0)
+			failed = 1;
+		free(entries[i]);
+	}
+	if (count >= 0)
+		free(entries);
+	return count < 0 || failed;
+}
