@@ -105,6 +105,7 @@ int bundle_make(const struct container *c, const struct container_host *host, in
 {
 	char image[128];
 	struct rootfs_plan plan = {
+		.id = c->spec.id.text,
 		.image = image,
 		.map = ids_map(host->ids, c->range),
 		.is_read_only = c->spec.is_read_only,

@@ -409,6 +409,7 @@ static void on_create_end(struct job *job, int result, int status)
 	struct keeper_sandbox *sb = container_of(job, struct keeper_sandbox, job);
 	struct keeper *k = sb->keeper;
 
+	keeper_disk_sweep(k);
 	if (!sb->is_prepared) {
 		keeper_answer_failed(k, sb->starter, &sb->failure);
 		keeper_sandbox_free(sb);

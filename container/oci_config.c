@@ -27,6 +27,8 @@ struct mount_row {
 static const struct mount_row mounts[] = {
 	{"/proc",    "proc",   "\"nosuid\",\"noexec\",\"nodev\""},
 	{"/dev",     "tmpfs",  "\"nosuid\",\"noexec\",\"strictatime\",\"mode=755\",\"size=64k\""},
+	/* Nothing is in it: it only keeps the folder from being replaced. */
+	{"/sys",     "tmpfs",  "\"nosuid\",\"noexec\",\"nodev\",\"ro\",\"mode=555\",\"size=4k\""},
 	{"/dev/shm", "tmpfs",  "\"nosuid\",\"noexec\",\"nodev\",\"mode=1777\",\"size=64m\""},
 };
 /* clang-format on */

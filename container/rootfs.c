@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "container/dir.h"
+#include "container/trash.h"
 
 #define SAFE       (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
 #define RUN_SIZE   "size=64m"
@@ -157,10 +158,46 @@ static int overlay(const struct container_host *host, int image, int disk_fd, st
 	return fs_make("overlay", options, SAFE, err);
 }
 
+/* The runtime's own mount points, and ours: there must be folders there and nothing else. */
+static const char *const points[] = {"proc", "dev", "sys", "run"};
+static const char *const writable[] = {"workspace", "tmp"};
+
+static int clear_point(const struct rootfs_plan *plan, int trash, int upper, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return S_ISDIR(st.st_mode) ? 0 : trash_move(trash, upper, name, plan->id);
+}
+
 /*
- * A mount point in the overlay, which must be a plain folder. Root inside may have left a symlink
- * or a file in its place; that was never to be seen behind the mount, and goes.
+ * Root inside may have left a symlink or a file in the place of a mount point; that was never to be
+ * seen behind the mount, and goes. Into the trash, since to unlink a large file can take seconds,
+ * and all others would wait for them; and before the overlay is made, under which nothing may
+ * change.
  */
+static int clear_points(const struct container_host *host, const struct rootfs_plan *plan,
+			int disk_fd, struct err *err)
+{
+	cleanup_fd int upper = dir_open(disk_fd, "upper"), trash = trash_open(host);
+	unsigned shared_count = plan->shares_host ? host->image.shared_count : 0;
+	int r = upper < 0 ? upper : trash < 0 ? trash : 0;
+
+	for (size_t i = 0; i < array_len(points) && r == 0; i++)
+		r = clear_point(plan, trash, upper, points[i]);
+	for (size_t i = 0; plan->is_read_only && i < array_len(writable) && r == 0; i++)
+		r = clear_point(plan, trash, upper, writable[i]);
+	for (unsigned i = 0; i < shared_count && r == 0; i++)
+		r = clear_point(plan, trash, upper, host->image.shared[i]);
+	if (r < 0)
+		return err_set(err, r, ERR_START_FAILED,
+			       "the mount points on the sandbox's disk cannot be cleared: %s",
+			       strerror(-r));
+	return 0;
+}
+
+/* A mount point in the overlay, which must be a plain folder. What the image has instead goes. */
 static int open_point(int root, const char *name, uid_t owner, struct err *err)
 {
 	int fd = dir_open_file(root, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0), r = 0;
@@ -256,9 +293,6 @@ static int mount_run(const struct container_host *host, int root, uid_t owner, s
 static int add_mounts(const struct container_host *host, const struct rootfs_plan *plan, int root,
 		      struct err *err)
 {
-	/* The runtime's own mount points: it must find folders there and nothing else. */
-	static const char *const points[] = {"proc", "dev", "sys"};
-	static const char *const writable[] = {"workspace", "tmp"};
 	uid_t owner = plan->map.first;
 	int r = 0;
 
@@ -308,10 +342,10 @@ static int mount_overlay(const struct container_host *host, const struct rootfs_
 int rootfs_mount(const struct container_host *host, const struct rootfs_plan *plan, int disk_fd,
 		 int bundle_fd, struct err *err)
 {
-	cleanup_fd int root = mount_overlay(host, plan, disk_fd, err);
-	cleanup_fd int target = -1;
-	int r;
+	cleanup_fd int root = -1, target = -1;
+	int r = clear_points(host, plan, disk_fd, err);
 
+	root = r < 0 ? r : mount_overlay(host, plan, disk_fd, err);
 	if (root < 0)
 		return root;
 	target = dir_make(bundle_fd, "rootfs", 0700);

@@ -6,8 +6,8 @@
  *	/run, /run/berth   tmpfs; /run/berth/init: berth-init, read-only
  *	/workspace, /tmp   when the root is read-only: the overlay's own folders, writable
  *
- * The runtime adds /proc, /dev and what is in it, and takes the rest along as it is. All of it is
- * done by fds: the upper directory is full of what the sandbox's root left there.
+ * The runtime adds /proc, an empty /sys, /dev and what is in it, and takes the rest along as it is.
+ *All of it is done by fds: the upper directory is full of what the sandbox's root left there.
  */
 #ifndef BERTH_CONTAINER_ROOTFS_H
 #define BERTH_CONTAINER_ROOTFS_H
@@ -19,6 +19,7 @@
 #include "container/ids.h"
 
 struct rootfs_plan {
+	const char *id;
 	const char *image; /* below images */
 	struct id_map map;
 	bool is_read_only;

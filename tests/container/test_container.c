@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -153,6 +154,10 @@ static void test_hostile_upper(struct ground *ground)
 	cleanup_fd int upper = dir_open(ground->host->sandboxes_fd, "t0/upper");
 	struct container_spec spec = plain;
 	struct container c;
+	struct err err = {0};
+	int huge, pidfd;
+	struct stat st;
+	pid_t pid;
 
 	for (size_t i = 0; i < array_len(names); i++) {
 		check(tree_remove(upper, names[i]) == 0);
@@ -162,12 +167,24 @@ static void test_hostile_upper(struct ground *ground)
 		int peer;
 
 		spec.is_read_only = read_only;
+		/* So long a file that removing it takes a while; the start leaves that to others.
+		 */
+		check(tree_remove(upper, "sys") == 0);
+		huge = dir_open_file(upper, "sys", O_WRONLY | O_CREAT | O_EXCL, 0600);
+		check(huge >= 0 && ftruncate(huge, 1 << 20) == 0 && fstat(huge, &st) == 0);
 		start_or_say(ground, &c, &spec);
 		peer = ground_connect(ground, &c);
 		check(ground_has_line(ground_ask(peer, -1, "ls /proc/self"), "status"));
 		check(ground_has_line(ground_ask(peer, -1, "ls /dev"), "null"));
 		check(strstr(ground_ask(peer, -1, "ls /usr/bin"), "python3"));
 		check(!strstr(ground_ask(peer, -1, "cat /proc/self/mountinfo"), "bait"));
+		check_str(ground_ask(peer, -1, "write /sys/x y"), "Read-only file system");
+		check(fstat(huge, &st) == 0 && st.st_nlink == 1);
+		close(huge);
+		check(container_has_trash(ground->host));
+		pidfd = container_empty_trash(ground->host, &pid, &err);
+		check(pidfd >= 0 && ground_wait(pid, pidfd) == 0);
+		check(!container_has_trash(ground->host));
 		check(ground_stop(ground, &c) == 0);
 		close(peer);
 	}
@@ -319,7 +336,9 @@ static void test_disk(struct ground *ground)
 	cleanup_fd int upper = dir_open(ground->host->sandboxes_fd, "t0/upper");
 	int deep = dir_open(upper, "."), pidfd;
 	uint64_t usage[2] = {0};
+	cleanup_fd int stuck = -1;
 	struct err err = {0};
+	char path[64];
 	struct stat st;
 	pid_t pid;
 
@@ -339,11 +358,17 @@ static void test_disk(struct ground *ground)
 		deep = next;
 	}
 	close(deep);
+	/* What cannot be removed of another's disk is not this one's failure. */
+	stuck = dir_make(ground->host->sandboxes_fd, ".trash", 0700);
+	check(stuck >= 0 && mkdirat(stuck, "t8-0", 0700) == 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/t8-0", stuck);
+	check(mount("tmpfs", path, "tmpfs", 0, "size=4k") == 0);
 	pidfd = container_remove_disk(ground->host, &plain.id, &pid, &err);
 	check(pidfd >= 0);
 	check(fstatat(ground->host->sandboxes_fd, "t0", &st, 0) < 0);
 	check(ground_wait(pid, pidfd) == 0);
 	check(dir_open(ground->host->sandboxes_fd, ".trash/t0-0") == -ENOENT);
+	check(umount2(path, MNT_DETACH) == 0);
 	tap_ok("a disk of other owners, 300 folders deep, is removed");
 }
 
