@@ -72,7 +72,7 @@ static __attribute__((noreturn)) void become(const struct child_program *program
 		int r = program->setup(program->setup_data);
 
 		if (r < 0 && log >= 0)
-			dprintf(log, "cannot set up the runtime's mounts: %s\n", strerror(-r));
+			dprintf(log, "cannot set up the runtime's process: %s\n", strerror(-r));
 		if (r < 0)
 			_exit(126);
 	}

@@ -1,6 +1,7 @@
 #include "container/runtime.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -9,6 +10,7 @@
 #include "base/cleanup.h"
 #include "container/child.h"
 #include "container/passage.h"
+#include "container/quotas.h"
 
 #define COMMAND_TIMEOUT_MS 10000
 #define WORDS_READ         8192
@@ -41,16 +43,44 @@ static unsigned common_args(const struct container_host *host, const char **argv
 	return n;
 }
 
+struct setup {
+	const struct container_host *host;
+	struct passage passage;
+};
+
+/* So that after a power loss no disk lacks the range that its files belong to. Here, where nobody
+ * else waits for it. */
+static int sync_range(const struct setup *setup)
+{
+	char path[PATH_MAX + 128];
+	cleanup_fd int disk = -1, range = -1;
+
+	snprintf(path, sizeof(path), "%s/sandboxes/%s", setup->host->state_dir, setup->passage.id);
+	disk = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	range = disk < 0 ? -1 : openat(disk, "range", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return range < 0 || fsync(range) < 0 || fsync(disk) < 0 ? -errno : 0;
+}
+
+static int set_up(const void *data)
+{
+	const struct setup *setup = data;
+	int r = sync_range(setup);
+
+	if (r == 0)
+		r = quotas_halve();
+	return r == 0 && setup->host->closed_dir[0] ? passage_open(&setup->passage) : r;
+}
+
 int runtime_start(const struct container_host *host, const struct runtime_run *run, pid_t *ret_pid)
 {
 	char root[PATH_MAX + 32], bundle[PATH_MAX + 128];
 	const char *argv[16];
 	unsigned n = common_args(host, argv, root, sizeof(root));
-	struct passage passage = {host->run_dir, host->closed_dir, run->id};
+	struct setup setup = {host, {host->run_dir, host->closed_dir, run->id}};
 	struct child_program program = {
 		.path = host->runtime,
-		.setup = host->closed_dir[0] ? passage_open : NULL,
-		.setup_data = &passage,
+		.setup = set_up,
+		.setup_data = &setup,
 		.argv = argv,
 		.envp = environment,
 		.cwd_fd = run->bundle_fd,

@@ -64,6 +64,36 @@ static int take_signals(void)
 	return 0;
 }
 
+/*
+ * What the kernel charges to the user who made our user namespace too: all sandboxes share it, so
+ * each user inside has only a little. A few timers, three message queues, a key or a password.
+ */
+static int take_quotas(void)
+{
+	static const struct {
+		int resource;
+		rlim_t limit;
+	} quotas[] = {
+		{RLIMIT_SIGPENDING, 256},
+		{RLIMIT_MSGQUEUE, 256 << 10},
+		{RLIMIT_MEMLOCK, 64 << 10},
+	};
+
+	for (size_t i = 0; i < array_len(quotas); i++) {
+		struct rlimit limit;
+
+		if (getrlimit(quotas[i].resource, &limit) < 0)
+			return -errno;
+		if (limit.rlim_max > quotas[i].limit)
+			limit.rlim_max = quotas[i].limit;
+		if (limit.rlim_cur > limit.rlim_max)
+			limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(quotas[i].resource, &limit) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
 /* Execs get what we were given; we need a descriptor or two for each of them. */
 static int take_limits(struct launcher *launcher, rlim_t processes)
 {
@@ -128,6 +158,8 @@ static int harden(struct init *init, rlim_t processes)
 {
 	int error = take_signals();
 
+	if (error == 0)
+		error = take_quotas();
 	if (error == 0)
 		error = take_limits(&init->launcher, processes);
 	if (error < 0)

@@ -228,6 +228,35 @@ static void breed(struct answer *answer)
 		continue;
 }
 
+/* Many users, each with as many queued signals as it can have. They stay. */
+static void queue(struct answer *answer, int users)
+{
+	sigset_t set;
+	int ends[2], done = 0;
+	char byte;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMAX);
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return;
+	for (int user = 0; user < users; user++) {
+		if (fork() != 0)
+			continue;
+		setresuid(user, user, user);
+		sigprocmask(SIG_BLOCK, &set, NULL);
+		while (sigqueue(getpid(), SIGRTMAX, (union sigval){0}) == 0)
+			continue;
+		write(ends[1], "x", 1);
+		for (;;)
+			pause();
+	}
+	close(ends[1]);
+	while (done < users && read(ends[0], &byte, 1) == 1)
+		done++;
+	close(ends[0]);
+	say(answer, "%d", done);
+}
+
 static void obey(struct answer *answer, char *order, int fd)
 {
 	char *two = order, *verb = strsep(&two, " "), *one = strsep(&two, " ");
@@ -265,6 +294,8 @@ static void obey(struct answer *answer, char *order, int fd)
 		eat(answer, (size_t)atol(one));
 	else if (strcmp(verb, "breed") == 0)
 		breed(answer);
+	else if (strcmp(verb, "queue") == 0)
+		queue(answer, atoi(one));
 	else
 		say_errno(answer, -1);
 }

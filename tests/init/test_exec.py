@@ -249,8 +249,16 @@ def stopped_starts(t, box, peer):
     peer.forget(attacker)
 
 
+def quotas(t, box, peer):
+    """What is charged to whoever made the user namespace, too, is little."""
+    limits = box.run(peer, ["cat", "/proc/self/limits"]).out.decode()
+    for name, limit in (("pending signals", 256), ("msgqueue size", 256 << 10), ("locked memory", 64 << 10)):
+        line = next(line for line in limits.splitlines() if name in line)
+        t.equal(line.split()[3:5], [str(limit)] * 2, line)
+
+
 s.main([
     exit_codes, signals, missing_programs, environment, statuses_inside, directories,
     bytes_are_exact, huge_arguments, orphans, many_execs, many_execs_leave_no_descriptor,
-    stopped_starts
+    stopped_starts, quotas
 ])
