@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -184,6 +185,10 @@ static int run(rlim_t processes)
 		return fail("no memory", -errno);
 	if (getpid() != 1)
 		return fail("only for the first process of a sandbox, see --help", 0);
+	/* Before there is one of our own: a runtime that does not know how it is told would leave
+	 * it out in silence. */
+	if (prctl(PR_GET_SECCOMP) != SECCOMP_MODE_FILTER)
+		return fail("the runtime has not installed the system call filter", 0);
 	error = harden(init, processes);
 	if (error < 0)
 		return fail("cannot protect itself", error);

@@ -305,6 +305,8 @@ def test_8(g):
             equal(int(facts[name], 16), 0, f"{name} of {pid}")
         equal(facts["NoNewPrivs"], "1", "no_new_privs")
         equal(facts["Seccomp"], "2", "seccomp")
+        # The runtime's, and in an exec init's own on top.
+        equal(facts["Seccomp_filters"], "1" if pid == "1" else "2", f"filters of {pid}")
     facts = status_of(g.out("a", "cat /proc/self/status", user="1000"))
     for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
         equal(int(facts[name], 16), 0, f"{name} as an ordinary user")
