@@ -26,8 +26,23 @@ static void close_dirp(DIR **dir)
 		closedir(*dir);
 }
 
+/* A disk without a range has no files yet; one with nonsense is not started, so nothing is. */
+static int scan_one(bool *taken, int dir, const char *name)
+{
+	char path[NAME_MAX + 16];
+	uint64_t range;
+	int r;
+
+	snprintf(path, sizeof(path), "%s/range", name);
+	r = dir_read_number(dir, path, &range);
+	if (r == 0 && range < IDS_RANGES)
+		taken[range] = true;
+	/* A file in the trash is no disk, and a symlink anywhere neither. */
+	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EINVAL ? 0 : r;
+}
+
 /* Disks that are being removed (".trash") hold their range until their last file is gone. */
-static int scan_dir(struct ids *ids, int parent, const char *name, int depth)
+static int scan_dir(bool *taken, int parent, const char *name, int depth)
 {
 	int fd = dir_open(parent, name);
 	cleanup(close_dirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -41,24 +56,27 @@ static int scan_dir(struct ids *ids, int parent, const char *name, int depth)
 		return error;
 	}
 	while ((errno = 0, entry = readdir(dir))) {
-		char path[NAME_MAX + 16];
-		uint64_t range;
+		int r = 0;
 
 		if (strcmp(entry->d_name, ".trash") == 0 && depth == 0)
-			scan_dir(ids, dirfd(dir), entry->d_name, 1);
-		if (entry->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "%s/range", entry->d_name);
-		if (dir_read_number(dirfd(dir), path, &range) == 0 && range < IDS_RANGES)
-			ids->taken[range] = true;
+			r = scan_dir(taken, dirfd(dir), entry->d_name, 1);
+		else if (entry->d_name[0] != '.')
+			r = scan_one(taken, dirfd(dir), entry->d_name);
+		if (r < 0)
+			return r;
 	}
 	return -errno;
 }
 
+/* A scan that failed has changed nothing: what is unknown must not look free. */
 static int scan(struct ids *ids)
 {
-	memset(ids->taken, 0, sizeof(ids->taken));
-	return scan_dir(ids, ids->sandboxes_fd, ".", 0);
+	bool taken[IDS_RANGES] = {false};
+	int r = scan_dir(taken, ids->sandboxes_fd, ".", 0);
+
+	if (r == 0)
+		memcpy(ids->taken, taken, sizeof(taken));
+	return r;
 }
 
 int ids_new(struct ids **ret, int sandboxes_fd, bool is_rootless, uint32_t ids_mapped)
@@ -138,8 +156,11 @@ int ids_assign(struct ids *ids, int sandbox_fd, uint32_t *ret, struct err *err)
 	if (!ids->is_rootless) {
 		range = find_free(ids);
 		/* What was removed since we looked is known only to the file system. */
-		if (range == IDS_RANGES && scan(ids) == 0)
-			range = find_free(ids);
+		r = range == IDS_RANGES ? scan(ids) : 0;
+		if (r < 0)
+			return err_set(err, r, ERR_START_FAILED,
+				       "which user ids are taken cannot be read: %s", strerror(-r));
+		range = find_free(ids);
 		if (range == IDS_RANGES)
 			return err_set(err, -ENOSPC, ERR_CAPACITY_EXCEEDED,
 				       "all %u ranges of user ids are taken", IDS_RANGES);

@@ -99,6 +99,26 @@ static void test_lost(int sandboxes)
 	tap_ok("a disk without its range, or with nonsense, is refused");
 }
 
+static void test_unreadable(int sandboxes)
+{
+	struct ids *ids = NULL;
+	cleanup_fd int fd = new_sandbox(sandboxes, "unreadable");
+
+	/* Whatever is the matter with it: its range must not look free. */
+	close(new_sandbox(fd, "range"));
+	check(ids_new(&ids, sandboxes, false, 0) == -EISDIR);
+	close(new_sandbox(sandboxes, ".trash"));
+	check(renameat(sandboxes, "unreadable", sandboxes, ".trash/unreadable-0") == 0);
+	check(ids_new(&ids, sandboxes, false, 0) == -EISDIR);
+	check(tree_remove(sandboxes, ".trash") == 0);
+	check(mkdirat(sandboxes, ".trash", 0700) == 0);
+	check(symlinkat("/etc", sandboxes, ".trash/t0-0") == 0);
+	check(dir_replace(sandboxes, "file", STR("1\n"), 0600) == 0);
+	check(ids_new(&ids, sandboxes, false, 0) == 0);
+	ids_free(ids);
+	tap_ok("a range that cannot be read fails the scan; what is no disk has none");
+}
+
 static void test_rootless(int sandboxes)
 {
 	struct ids *ids = NULL;
@@ -129,6 +149,7 @@ int main(void)
 	test_property(sandboxes);
 	test_trash(sandboxes);
 	test_lost(sandboxes);
+	test_unreadable(sandboxes);
 	test_rootless(sandboxes);
 	check(tree_remove(tmp, dir + strlen("/tmp/")) == 0);
 	close(sandboxes);
