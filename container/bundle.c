@@ -65,10 +65,10 @@ int bundle_open_disk(struct container *c, const struct container_host *host, boo
 {
 	const char *id = c->spec.id.text;
 	cleanup_fd int disk = -1;
-	struct stat st;
 	int r;
 
-	*ret_is_new = fstatat(host->sandboxes_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0;
+	/* Only what we made ourselves may be removed again when the start fails. */
+	*ret_is_new = mkdirat(host->sandboxes_fd, id, 0700) == 0;
 	disk = dir_make(host->sandboxes_fd, id, 0700);
 	if (disk < 0)
 		return err_set(err, disk, ERR_START_FAILED, "cannot make the sandbox's disk: %s",
