@@ -17,6 +17,8 @@
 #include "container/rootfs.h"
 #include "container/tree.h"
 
+#define UPPER_NEW "upper.new"
+
 static int write_owned(int dir, const char *name, uid_t owner, const char *text)
 {
 	cleanup_fd int fd = dir_open_file(dir, name, O_WRONLY | O_CREAT | O_EXCL, 0644);
@@ -44,20 +46,30 @@ static int fill_upper(int upper, uid_t owner, const char *id)
 	return r < 0 ? r : write_owned(etc, "hosts", owner, text);
 }
 
+/* "upper" appears whole: a keeper that dies before leaves UPPER_NEW, and the next one begins anew.
+ */
 static int make_upper(int disk, uid_t owner, const char *id)
 {
 	cleanup_fd int upper = -1, work = dir_make(disk, "work", 0700);
+	struct stat st;
+	int r;
 
 	if (work < 0)
 		return work;
-	if (mkdirat(disk, "upper", 0755) < 0)
-		return errno == EEXIST ? 0 : -errno;
-	upper = dir_make(disk, "upper", 0755);
+	if (fstatat(disk, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	if (errno != ENOENT)
+		return -errno;
+	r = tree_remove(disk, UPPER_NEW);
+	upper = r < 0 ? r : dir_make(disk, UPPER_NEW, 0755);
 	if (upper < 0)
 		return upper;
 	if (fchown(upper, owner, owner) < 0)
 		return -errno;
-	return fill_upper(upper, owner, id);
+	r = fill_upper(upper, owner, id);
+	if (r == 0 && renameat2(disk, UPPER_NEW, disk, "upper", 1 /* RENAME_NOREPLACE */) < 0)
+		r = -errno;
+	return r;
 }
 
 int bundle_open_disk(struct container *c, const struct container_host *host, bool *ret_is_new,

@@ -396,6 +396,27 @@ static void test_half_made(struct ground *ground)
 	tap_ok("a half-made container is found by its runtime and taken down");
 }
 
+/* A keeper died while it made a disk. */
+static void test_half_a_disk(struct ground *ground)
+{
+	struct container_spec spec = plain;
+	cleanup_fd int disk = dir_make(ground->host->sandboxes_fd, "t6", 0700);
+	cleanup_fd int upper = dir_make(disk, "upper.new", 0755);
+	struct container c;
+	int peer;
+
+	check(upper >= 0 && mkdirat(upper, "etc", 0) == 0 && mkdirat(upper, "junk", 0) == 0);
+	snprintf(spec.id.text, sizeof(spec.id.text), "t6");
+	start_or_say(ground, &c, &spec);
+	peer = ground_connect(ground, &c);
+	check_str(ground_ask(peer, -1, "cat /etc/hostname"), "t6\n");
+	check(!strstr(ground_ask(peer, -1, "ls /"), "junk"));
+	check(faccessat(disk, "upper.new", F_OK, 0) < 0);
+	check(ground_stop(ground, &c) == 0);
+	close(peer);
+	tap_ok("a disk that was half made is made anew");
+}
+
 static int count_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -467,6 +488,7 @@ static int body(struct ground *ground)
 	test_refusals(ground);
 	test_failure(ground);
 	test_half_made(ground);
+	test_half_a_disk(ground);
 	test_disk(ground);
 	measure(ground);
 	check(count_fds() == fds);
