@@ -79,8 +79,10 @@ static int write_caps(struct buf *out, const struct caps *caps)
 
 static int write_rlimits(struct buf *out, const struct container_limits *limits)
 {
+	/* A core limit of 0 does not keep the kernel from starting the machine's own handler of
+	 * crashes, as root and outside; 1 does. */
 	int r = buf_printf(out,
-			   ",\"rlimits\":[{\"type\":\"RLIMIT_CORE\",\"soft\":0,\"hard\":0},"
+			   ",\"rlimits\":[{\"type\":\"RLIMIT_CORE\",\"soft\":1,\"hard\":1},"
 			   "{\"type\":\"RLIMIT_NOFILE\",\"soft\":%u,\"hard\":%u}",
 			   limits->files, limits->files);
 
