@@ -1,5 +1,7 @@
 #include "cmd/berth-init/execs.h"
 
+#include <sys/epoll.h>
+
 void exec_close_fds(struct exec *exec)
 {
 	while (exec->fd_count)
@@ -12,8 +14,17 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
+/* By hand: a child that is just being made may hold a copy, and then closing ours is not enough. */
+void execs_drop_supervisor(struct execs *execs, struct exec *exec)
+{
+	if (exec->supervisor_fd >= 0)
+		epoll_ctl(execs->epoll_fd, EPOLL_CTL_DEL, exec->supervisor_fd, NULL);
+	close_fd(&exec->supervisor_fd);
+}
+
 void execs_init(struct execs *execs)
 {
+	execs->epoll_fd = -1;
 	for (unsigned i = 0; i < EXECS_BUCKETS; i++) {
 		list_init(&execs->by_number[i]);
 		list_init(&execs->by_pid[i]);
@@ -47,7 +58,7 @@ void execs_remove(struct execs *execs, struct exec *exec)
 {
 	exec_close_fds(exec);
 	close_fd(&exec->pidfd);
-	close_fd(&exec->supervisor_fd);
+	execs_drop_supervisor(execs, exec);
 	execs->ends_pending -= exec->is_end_pending;
 	exec->is_end_pending = false;
 	list_remove(&exec->pid_link);
@@ -142,7 +153,7 @@ void exec_started(struct execs *execs, struct exec *exec, pid_t pid, int pidfd)
 void exec_refused(struct execs *execs, struct exec *exec, uint32_t stage, uint32_t error)
 {
 	exec_close_fds(exec);
-	close_fd(&exec->supervisor_fd);
+	execs_drop_supervisor(execs, exec);
 	execs_set_pid(execs, exec, 0);
 	exec->refused = (struct agent_refused){exec->number, stage, error};
 	if (exec->is_start_awaited)

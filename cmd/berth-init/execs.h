@@ -60,6 +60,7 @@ struct execs {
 	struct list due;
 	struct list free;
 	unsigned count, ends_pending;
+	int epoll_fd;     /* the loop's, which watches supervisors */
 	unsigned touched; /* the entries from here on were never used */
 	struct exec all[AGENT_EXECS_MAX];
 };
@@ -69,6 +70,9 @@ void execs_init(struct execs *execs);
 /* NULL when there are AGENT_EXECS_MAX already. */
 struct exec *execs_add(struct execs *execs, uint64_t number);
 void execs_remove(struct execs *execs, struct exec *exec);
+
+/* Its supervisor is not heard any more. */
+void execs_drop_supervisor(struct execs *execs, struct exec *exec);
 
 struct exec *execs_find(struct execs *execs, uint64_t number);
 struct exec *execs_find_pid(struct execs *execs, pid_t our_pid);

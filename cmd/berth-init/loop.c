@@ -72,8 +72,7 @@ static void on_supervisor_end(struct init *init, pid_t pid, int status)
 	exec = execs_find_pid(&init->execs, pid); /* a note may have been its last */
 	if (!exec)
 		return;
-	close_fdp(&exec->supervisor_fd);
-	exec->supervisor_fd = -1;
+	execs_drop_supervisor(&init->execs, exec);
 	exec->is_tree_empty = is_empty;
 	execs_set_pid(&init->execs, exec, 0);
 	exec_ended(&init->execs, exec, is_empty);
@@ -232,7 +231,7 @@ static int prepare(struct init *init)
 	if (sigprocmask(SIG_SETMASK, &signals, NULL) < 0)
 		return -errno;
 	init->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	init->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	init->epoll_fd = init->execs.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (init->signal_fd < 0 || init->epoll_fd < 0)
 		return -errno;
 	error = watch(init, init->signal_fd, SOURCE_SIGNALS);
