@@ -106,11 +106,16 @@ static void reap(struct init *init)
 	init->has_children = pid == 0;
 }
 
-/* Anyone inside may send us a signal that we block; only from outside its sender has no pid, and
- * SI_USER cannot be claimed by others. */
+/*
+ * Anyone inside may send us a signal that we block; only from outside its sender has no pid, and
+ * SI_USER cannot be claimed by others. But when no more signals can be queued, which those inside
+ * can bring about, the kernel forgets who sent it, and then tells of SI_USER, pid 0 and uid 0.
+ * Whoever is outside and may signal us is not our root, unless there is one id for both.
+ */
 static bool is_stop(const struct signalfd_siginfo *info)
 {
-	return info->ssi_signo == SIGTERM && info->ssi_code == SI_USER && info->ssi_pid == 0;
+	return info->ssi_signo == SIGTERM && info->ssi_code == SI_USER && info->ssi_pid == 0 &&
+	       info->ssi_uid != 0;
 }
 
 static void on_signals(struct init *init)
