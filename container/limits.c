@@ -10,7 +10,7 @@
 #define PIDS_MIN       8
 #define PIDS_MAX       4194304
 #define PIDS_DEFAULT   1024
-#define FILES_MIN      16
+#define FILES_MIN      64 /* init holds some twenty itself */
 #define FILES_DEFAULT  65536
 
 static int check_range(uint64_t asked, uint64_t min, uint64_t max, const char *what,
