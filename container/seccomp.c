@@ -78,6 +78,9 @@ static void make_rules(struct rules *rules)
 	for (size_t i = 0; i < array_len(personalities); i++)
 		add(rules,
 		    (struct seccomp_rule){"personality", 0, 0, SCMP_CMP_EQ, 0, personalities[i]});
+	/* Its own limits may be changed, and those of others read: init's must stay. */
+	add(rules, (struct seccomp_rule){"prlimit64", 0, 0, SCMP_CMP_EQ, 0, 0});
+	add(rules, (struct seccomp_rule){"prlimit64", 0, 2, SCMP_CMP_EQ, 0, 0});
 	add_socket(rules);
 	add_ioctl(rules, TIOCSTI);
 }
@@ -99,6 +102,10 @@ static int add_names(scmp_filter_ctx filter, const char *const *names, uint32_t 
 static int fill(scmp_filter_ctx filter)
 {
 	struct rules rules;
+	struct scmp_arg_cmp others_limits[] = {
+		{.arg = 0, .op = SCMP_CMP_NE, .datum_a = 0},
+		{.arg = 2, .op = SCMP_CMP_NE, .datum_a = 0},
+	};
 	struct scmp_arg_cmp netlink[] = {
 		{.arg = 0, .op = SCMP_CMP_EQ, .datum_a = AF_NETLINK},
 		{.arg = 2, .op = SCMP_CMP_EQ, .datum_a = 0},
@@ -115,6 +122,9 @@ static int fill(scmp_filter_ctx filter)
 	if (r == 0)
 		r = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket),
 					   array_len(netlink), netlink);
+	if (r == 0)
+		r = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(prlimit64),
+					   array_len(others_limits), others_limits);
 	make_rules(&rules);
 	for (unsigned i = 0; i < rules.count && r == 0; i++) {
 		const struct seccomp_rule *rule = &rules.rule[i];
@@ -240,7 +250,11 @@ int seccomp_write_json(struct buf *out)
 		r = buf_printf(out,
 			       "{\"names\":[\"socket\"],\"action\":\"SCMP_ACT_ALLOW\",\"args\":["
 			       "{\"index\":0,\"value\":%d,\"op\":\"SCMP_CMP_EQ\"},"
-			       "{\"index\":2,\"value\":0,\"op\":\"SCMP_CMP_EQ\"}]}",
+			       "{\"index\":2,\"value\":0,\"op\":\"SCMP_CMP_EQ\"}]},"
+			       "{\"names\":[\"prlimit64\"],\"action\":\"SCMP_ACT_ERRNO\","
+			       "\"errnoRet\":1,\"args\":["
+			       "{\"index\":0,\"value\":0,\"op\":\"SCMP_CMP_NE\"},"
+			       "{\"index\":2,\"value\":0,\"op\":\"SCMP_CMP_NE\"}]}",
 			       AF_NETLINK);
 	make_rules(&rules);
 	for (unsigned i = 0; i < rules.count && r == 0; i++)

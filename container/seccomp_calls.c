@@ -29,7 +29,7 @@ const char *const seccomp_allowed[] = {
 	"msync", "munlock", "munlockall", "munmap", "name_to_handle_at", "nanosleep", "newfstatat",
 	"open", "openat", "openat2", "pause", "pidfd_open", "pidfd_send_signal", "pipe", "pipe2",
 	"pkey_alloc", "pkey_free", "pkey_mprotect", "poll", "ppoll", "prctl", "pread64", "preadv",
-	"preadv2", "prlimit64", "process_mrelease", "pselect6", "pwrite64", "pwritev", "pwritev2",
+	"preadv2", "process_mrelease", "pselect6", "pwrite64", "pwritev", "pwritev2",
 	"read", "readahead", "readlink", "readlinkat", "readv", "recvfrom", "recvmmsg", "recvmsg",
 	"remap_file_pages", "removexattr", "rename", "renameat", "renameat2", "restart_syscall",
 	"rmdir", "rseq", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo",

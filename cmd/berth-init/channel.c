@@ -46,7 +46,9 @@ int channel_accept(struct channel *c)
 {
 	cleanup_fd int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	return fd >= 0 && is_from_outside(fd) ? take_fd(&fd) : -1;
+	if (fd < 0)
+		return -errno;
+	return is_from_outside(fd) ? take_fd(&fd) : -EPERM;
 }
 
 void message_close(struct message *m)

@@ -36,7 +36,8 @@ enum output_state {
 struct init {
 	int epoll_fd, signal_fd;
 	bool is_stopping, has_children;
-	uint64_t next_tick_ms;
+	bool is_deaf; /* no descriptor was left for who wants to come in: not before listen_ms */
+	uint64_t next_tick_ms, listen_ms;
 	enum output_state output;
 	uint32_t watched; /* epoll's events for the connection */
 	struct answer answer;

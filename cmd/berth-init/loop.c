@@ -144,10 +144,22 @@ void loop_drop_connection(struct init *init)
 	init->output = OUTPUT_OPEN;
 }
 
+static void watch_listener(struct init *init, bool is_watched)
+{
+	struct epoll_event event = {is_watched ? EPOLLIN : 0, {.u64 = SOURCE_LISTENER}};
+
+	init->is_deaf = !is_watched;
+	init->listen_ms = clock_ms() + TICK_MS;
+	epoll_ctl(init->epoll_fd, EPOLL_CTL_MOD, init->channel.listen_fd, &event);
+}
+
 static void on_listener(struct init *init)
 {
 	int fd = channel_accept(&init->channel);
 
+	/* Who waits stays in the queue, and would wake us again at once. */
+	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOBUFS || fd == -ENOMEM)
+		watch_listener(init, false);
 	if (fd < 0)
 		return;
 	loop_drop_connection(init);
@@ -249,7 +261,8 @@ int loop_run(struct init *init)
 
 	/* One event a turn, so that none outlives the exec that it points to. */
 	while (error == 0 && (!init->is_stopping || init->has_children)) {
-		bool is_ticking = init->execs.ends_pending || init->output == OUTPUT_LATER;
+		bool is_ticking =
+			init->execs.ends_pending || init->output == OUTPUT_LATER || init->is_deaf;
 		struct epoll_event event;
 		int n = epoll_wait(init->epoll_fd, &event, 1, is_ticking ? TICK_MS : -1);
 
@@ -257,6 +270,8 @@ int loop_run(struct init *init)
 			error = -errno;
 		if (n > 0)
 			on_event(init, &event);
+		if (init->is_deaf && clock_ms() >= init->listen_ms)
+			watch_listener(init, true);
 		check_deadlines(init);
 		notices_flush(init);
 		watch_connection(init);

@@ -1,11 +1,13 @@
 /*
  * What a sandbox looks like to its own root: SECURITY-CHECKS by number, asked of the probe inside.
  */
+#include <fcntl.h>
 #include <limits.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "container/dir.h"
 #include "container/host_state.h"
 #include "tests/container/ground.h"
 #include "tests/unit/tap.h"
@@ -188,6 +190,35 @@ static void test_calls(int peer)
 	tap_ok("29: no address families but the plain ones, no interface but lo");
 }
 
+/* Of the user that made the sandbox's user namespace. */
+static bool read_queued(unsigned long *ret_count, unsigned long *ret_limit)
+{
+	char text[4096];
+	cleanup_fd int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return dir_read(proc, "status", text, sizeof(text)) > 0 &&
+	       sscanf(line_value(text, "SigQ:"), "%lu/%lu", ret_count, ret_limit) == 2;
+}
+
+static void test_quotas(int peer)
+{
+	unsigned long count = 0, limit = 0;
+	char limits[8192];
+
+	snprintf(limits, sizeof(limits), "%s", ground_ask(peer, -1, "cat /proc/self/limits"));
+	check(strstr(limits, "Max core file size        1                    1 "));
+	check_str(ground_ask(peer, -1, "try prlimit_self"), "ok");
+	check_str(ground_ask(peer, -1, "try prlimit_read"), "ok");
+	check_str(ground_ask(peer, -1, "try prlimit_init"), "Operation not permitted");
+	tap_ok("27: no cores; init's limits cannot be changed from inside");
+
+	check(read_queued(&count, &limit) && limit > 0);
+	check(strtoul(ground_ask(peer, -1, "queue %lu", 8UL), NULL, 10) == 8);
+	check(read_queued(&count, &limit) && count <= limit / 2);
+	printf("# queued signals: %lu of %lu\n", count, limit);
+	tap_ok("27: half of the signals that we can have queued stay ours");
+}
+
 static int body(struct ground *ground)
 {
 	struct container_spec spec = {.id = {"t0"}, .generation = 1, .image = "host"};
@@ -206,6 +237,7 @@ static int body(struct ground *ground)
 	test_files(ground, peer);
 	test_masks(peer);
 	test_calls(peer);
+	test_quotas(peer);
 	check(ground_stop(ground, &c) == 0);
 	tap_ok("taken down");
 	close(peer);
