@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -132,8 +133,11 @@ int cgroup_host_init(struct cgroup_host *cg, int cgroup2_fd, bool is_rootless, u
 		return err_set(err, r, ERR_INTERNAL, "cannot read the list of mounts: %s",
 			       strerror(-r));
 	cgroups_parse(found, (struct str){buf_at(&text), buf_len(&text)});
-	cg->v2_fd = cgroup2_fd >= 0 ? fcntl(cgroup2_fd, F_DUPFD_CLOEXEC, 3)
-				    : open_root(found->of[CGROUPS_UNIFIED].mount);
+	/* The one in our own namespace can be cloned, see open_alone(); a hidden one is not there.
+	 */
+	cg->v2_fd = open_root(found->of[CGROUPS_UNIFIED].mount);
+	if (cg->v2_fd < 0 && cgroup2_fd >= 0)
+		cg->v2_fd = fcntl(cgroup2_fd, F_DUPFD_CLOEXEC, 3);
 	cg->is_v2 = !found->v1 && cg->v2_fd >= 0;
 	cg->is_used = found->v1 || cg->v2_fd >= 0;
 	for (int kind = CGROUPS_MEMORY; kind < CGROUPS_KINDS; kind++)
@@ -218,19 +222,35 @@ static void group_name(char name[32], uint32_t group)
 	snprintf(name, 32, "exec-%u", group);
 }
 
+/*
+ * For others' hands: from a mount of its own, so that ".." ends at the group itself. On a mount
+ * that is attached, it would lead out of the hierarchy and into the machine's files. One that is
+ * not (hybrid: it is hidden from the runtime) cannot be cloned, and ends at its own root.
+ */
+static int open_alone(const struct cgroup_host *cg, int group)
+{
+	cleanup_fd int tree =
+		open_tree(group, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	if (tree < 0 && (errno != EINVAL || cg->is_v2))
+		return -errno;
+	return dir_open(tree < 0 ? group : tree, ".");
+}
+
 int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t group, uid_t uid,
 		      int *ret_fd)
 {
 	char name[32];
 	cleanup_fd int sandbox = open_sandbox(cg, cg->v2_fd, id);
-	cleanup_fd int fd = -1;
+	cleanup_fd int dir = -1, fd = -1;
 
 	if (sandbox < 0)
 		return sandbox;
 	group_name(name, group);
 	if (mkdirat(sandbox, name, 0755) < 0)
 		return -errno;
-	fd = dir_open(sandbox, name);
+	dir = dir_open(sandbox, name);
+	fd = dir < 0 ? dir : open_alone(cg, dir);
 	if (fd < 0 || fchownat(fd, "cgroup.procs", uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0) {
 		int error = fd < 0 ? fd : -errno;
 

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -85,6 +87,40 @@ static void test_groups(struct ground *ground, struct container *c, int peer)
 	       (unsigned long long)stats.cpu_us, (unsigned long long)stats.memory_bytes,
 	       (unsigned long long)stats.memory_peak_bytes, (unsigned long long)stats.pids);
 	tap_ok("23: init clones into an exec group, which is killed whole; stats");
+}
+
+/* A v2 mount that is attached, as on a machine that has no other; here beside what is there. */
+static void test_group_alone(struct ground *ground)
+{
+	char path[128];
+	struct cgroup_host cg;
+	struct err err = {0};
+	struct stat group, up;
+	struct clone_args args = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD};
+	cleanup_fd int root = -1, fd = -1, unused = -1, events = -1;
+	int status = -1;
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s/cgroup2", ground->dir);
+	check(mkdir(path, 0700) == 0 && mount("berth", path, "cgroup2", 0, NULL) == 0);
+	root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	check(cgroup_host_init(&cg, root, false, (uint64_t)getpid() << 32 | 7, &err) == 0);
+	check(cgroup_prepare(&cg, "t7", &unused) == 0);
+	check(cgroup_group_make(&cg, "t7", 0, 0, &fd) == 0);
+	check(fstat(fd, &group) == 0 && fstatat(fd, "../../../../..", &up, 0) == 0);
+	check(group.st_ino == up.st_ino && group.st_dev == up.st_dev);
+	check(openat(fd, "../../../etc/passwd", O_RDONLY | O_CLOEXEC) < 0);
+	events = openat(fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	check(events >= 0);
+	args.cgroup = (uint64_t)fd;
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid == 0)
+		_exit(0);
+	check(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+	check(cgroup_remove(&cg, "t7", 5000) == 0);
+	cgroup_host_close(&cg);
+	check(umount2(path, MNT_DETACH) == 0);
+	tap_ok("2: nothing leads out of the folder of an exec group");
 }
 
 static void test_adoption(struct ground *ground, struct container *c)
@@ -489,6 +525,8 @@ static int body(struct ground *ground)
 	test_failure(ground);
 	test_half_made(ground);
 	test_half_a_disk(ground);
+	if (ground->mode == GROUND_ROOT)
+		test_group_alone(ground);
 	test_disk(ground);
 	measure(ground);
 	check(count_fds() == fds);
