@@ -419,26 +419,41 @@ int cgroup_remove(const struct cgroup_host *cg, const char *id, int timeout_ms)
 	}
 }
 
-void cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret)
+/* What a host does not have is 0; what it has and does not give fails all. */
+static void note(int *result, int r)
+{
+	if (r < 0 && r != -ENOENT && *result == 0)
+		*result = r;
+}
+
+int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret)
 {
 	cleanup_fd int v2 = open_sandbox(cg, cg->v2_fd, id);
 	cleanup_fd int memory = open_sandbox(cg, cg->v1_fds[CGROUPS_MEMORY], id);
 	cleanup_fd int pids = open_sandbox(cg, cg->v1_fds[CGROUPS_PIDS], id);
+	int r = v2 < 0 && memory < 0 && pids < 0 ? -ENODEV : 0;
 
+	note(&r, v2);
+	note(&r, memory);
+	note(&r, pids);
 	*ret = (struct cgroup_stats){0};
+	if (r < 0)
+		return r;
 	if (v2 >= 0)
-		dir_read_key(v2, "cpu.stat", "usage_usec", &ret->cpu_us);
+		note(&r, dir_read_key(v2, "cpu.stat", "usage_usec", &ret->cpu_us));
 	if (memory >= 0) {
-		dir_read_number(memory, "memory.usage_in_bytes", &ret->memory_bytes);
-		dir_read_number(memory, "memory.max_usage_in_bytes", &ret->memory_peak_bytes);
-		dir_read_key(memory, "memory.oom_control", "oom_kill", &ret->oom_kills);
+		note(&r, dir_read_number(memory, "memory.usage_in_bytes", &ret->memory_bytes));
+		note(&r,
+		     dir_read_number(memory, "memory.max_usage_in_bytes", &ret->memory_peak_bytes));
+		note(&r, dir_read_key(memory, "memory.oom_control", "oom_kill", &ret->oom_kills));
 	} else if (v2 >= 0) {
-		dir_read_number(v2, "memory.current", &ret->memory_bytes);
-		dir_read_number(v2, "memory.peak", &ret->memory_peak_bytes);
-		dir_read_key(v2, "memory.events", "oom_kill", &ret->oom_kills);
+		note(&r, dir_read_number(v2, "memory.current", &ret->memory_bytes));
+		note(&r, dir_read_number(v2, "memory.peak", &ret->memory_peak_bytes));
+		note(&r, dir_read_key(v2, "memory.events", "oom_kill", &ret->oom_kills));
 	}
 	if (pids >= 0 || v2 >= 0)
-		dir_read_number(pids >= 0 ? pids : v2, "pids.current", &ret->pids);
+		note(&r, dir_read_number(pids >= 0 ? pids : v2, "pids.current", &ret->pids));
+	return r;
 }
 
 int cgroup_open_counter(const struct cgroup_host *cg, const char *id)

@@ -55,8 +55,8 @@ unsigned cgroup_fds(const struct cgroup_host *cg, int *fds, unsigned max);
 struct cgroup_stats {
 	uint64_t cpu_us, memory_bytes, memory_peak_bytes, pids, oom_kills;
 };
-/* What cannot be read is 0. */
-void cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret);
+/* What this host does not count is 0; -ENODEV: the sandbox has no cgroup. */
+int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret);
 /* The file that has the line "oom_kill <n>", to be read; -ENOENT where memory is not counted. */
 int cgroup_open_counter(const struct cgroup_host *cg, const char *id);
 

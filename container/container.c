@@ -306,10 +306,13 @@ int container_stats(const struct container *c, const struct container_host *host
 		    struct container_stats *ret)
 {
 	struct cgroup_stats stats;
+	int r;
 
 	if (!host->cgroup.is_used)
 		return -EOPNOTSUPP;
-	cgroup_read(&host->cgroup, c->spec.id.text, &stats);
+	r = cgroup_read(&host->cgroup, c->spec.id.text, &stats);
+	if (r < 0)
+		return r;
 	*ret = (struct container_stats){stats.cpu_us, stats.memory_bytes, stats.memory_peak_bytes,
 					stats.pids, stats.oom_kills};
 	return 0;

@@ -14,6 +14,8 @@
 #define TAKE_DOWN_MAX 3
 #define RETRY_MS      200
 #define STATUS_MS     2000 /* the monitor tells within a millisecond, unless it is gone */
+#define WAITERS_MAX   64   /* for one and the same end */
+#define STATS_MAX     25
 #define MOVES(state)  (1u << (state))
 
 struct waiter {
@@ -228,11 +230,20 @@ void keeper_sandbox_take_down(struct keeper_sandbox *sb)
 static void leave_dying(struct keeper_sandbox *sb)
 {
 	struct container_stats stats;
+	int r = container_stats(&sb->c, sb->keeper->host, &stats);
 
 	timer_stop(&sb->timer);
-	if (container_stats(&sb->c, sb->keeper->host, &stats) == 0 &&
-	    stats.oom_kills > sb->oom_kills)
+	if (r == 0 && stats.oom_kills > sb->oom_kills)
 		sb->oom_kills = stats.oom_kills;
+	/* An end for lack of memory must not look like another, just because memory is short. */
+	if (r < 0 && r != -EOPNOTSUPP && r != -ENODEV) {
+		log_error("sandbox=%s its numbers cannot be read: %s", sb->c.spec.id.text,
+			  strerror(-r));
+		if (sb->stats_tries++ < STATS_MAX) {
+			timer_start(&sb->timer, &sb->keeper->loop, RETRY_MS);
+			return;
+		}
+	}
 	if (sb->is_told)
 		keeper_tell_monitor(sb->keeper,
 				    &(struct monitor_record){.kind = MONITOR_KEEP,
@@ -264,7 +275,9 @@ static void on_time(struct timer *timer)
 	struct keeper_sandbox *sb = container_of(timer, struct keeper_sandbox, timer);
 
 	if (sb->state == KEEPER_DYING) {
-		log_warn("sandbox=%s the status of its init is unknown", sb->c.spec.id.text);
+		if (!sb->has_status)
+			log_warn("sandbox=%s the status of its init is unknown",
+				 sb->c.spec.id.text);
 		leave_dying(sb);
 	} else {
 		queue_take_down(sb);

@@ -76,7 +76,7 @@ struct keeper_sandbox {
 	struct list group_ends; /* of keeper_group.c */
 	struct err failure;     /* why it did not start; code ERR_NONE: nothing failed */
 	int log_fd;
-	unsigned tries;
+	unsigned tries, stats_tries;
 	bool is_prepared, is_told, is_unwanted, is_kill_wanted;
 	bool is_ours; /* init is a child of our monitor, which will have its status */
 	bool has_status;
