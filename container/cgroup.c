@@ -217,6 +217,14 @@ int cgroup_delegate(const struct cgroup_host *cg, const char *id, uid_t uid)
 	return 0;
 }
 
+/* A folder has a link from each one in it, besides "." and its name. */
+static bool is_full(int sandbox)
+{
+	struct stat st;
+
+	return fstat(sandbox, &st) < 0 || st.st_nlink >= 2 + CGROUP_GROUPS_MAX;
+}
+
 static void group_name(char name[32], uint32_t group)
 {
 	snprintf(name, 32, "exec-%u", group);
@@ -246,6 +254,8 @@ int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t gro
 
 	if (sandbox < 0)
 		return sandbox;
+	if (is_full(sandbox))
+		return -ENOSPC;
 	group_name(name, group);
 	if (mkdirat(sandbox, name, 0755) < 0)
 		return -errno;

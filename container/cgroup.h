@@ -21,6 +21,7 @@
 
 #define CGROUP_HIERARCHIES_MAX 16
 #define CGROUP_NAME_MAX        32
+#define CGROUP_GROUPS_MAX      4096 /* of one sandbox: as many execs as its init has */
 
 struct cgroup_host {
 	bool is_used; /* false: the runtime is told to leave cgroups alone */

@@ -272,6 +272,9 @@ int container_group_new(struct container *c, const struct container_host *host, 
 	sweep_groups(c, host);
 	r = cgroup_group_make(&host->cgroup, c->spec.id.text, c->groups_made,
 			      ids_map(host->ids, c->range).first, ret_dir_fd);
+	if (r == -ENOSPC)
+		return err_set(err, r, ERR_CAPACITY_EXCEEDED, "the sandbox has %d exec groups",
+			       CGROUP_GROUPS_MAX);
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "cannot make an exec group: %s", strerror(-r));
 	*ret_group = c->groups_made++;

@@ -175,7 +175,7 @@ static void on_kill(struct keeper *k, struct keeper_asker asker, const union req
 	else if (sb->state == KEEPER_HAS_EXITED)
 		keeper_answer_done(k, asker);
 	else if (keeper_sandbox_wait(sb, asker) < 0)
-		keeper_refuse(k, asker, ERR_INTERNAL, "out of memory");
+		keeper_refuse(k, asker, ERR_CAPACITY_EXCEEDED, "too many wait for its end already");
 	else
 		keeper_sandbox_kill(sb);
 }

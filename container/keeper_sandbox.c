@@ -127,8 +127,14 @@ void keeper_sandbox_free(struct keeper_sandbox *sb)
 
 int keeper_sandbox_wait(struct keeper_sandbox *sb, struct keeper_asker asker)
 {
-	struct waiter *waiter = calloc(1, sizeof(*waiter));
+	struct waiter *waiter;
+	unsigned count = 0;
 
+	list_for_each (node, &sb->waiters)
+		count++;
+	if (count >= WAITERS_MAX)
+		return -EBUSY;
+	waiter = calloc(1, sizeof(*waiter));
 	if (!waiter)
 		return -ENOMEM;
 	waiter->asker = asker;
