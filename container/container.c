@@ -240,8 +240,11 @@ int container_adopt(struct container *c, const struct container_host *host,
 		return err_set(err, r, ERR_NOT_FOUND, "no record of a running sandbox: %s",
 			       strerror(-r));
 	pidfd = open_pid(c->init_pid);
-	if (pidfd < 0 || record_start_time(c->init_pid, &start) < 0 || start != c->init_start ||
-	    has_ended(pidfd, 0))
+	r = pidfd < 0 ? pidfd : record_start_time(c->init_pid, &start);
+	if (r < 0 && r != -ESRCH && r != -ENOENT)
+		return err_set(err, r, ERR_INTERNAL, "whether it runs cannot be seen: %s",
+			       strerror(-r));
+	if (r < 0 || start != c->init_start || has_ended(pidfd, 0))
 		return err_set(err, -ESRCH, ERR_NOT_FOUND, "its first process has ended");
 	c->init_pidfd = take_fd(&pidfd);
 	c->groups_made = cgroup_groups_made(&host->cgroup, id->text);

@@ -48,8 +48,13 @@ static int for_each_id(int run_fd, int (*call)(void *arg, const struct sandbox_i
 	if (!dir)
 		return -errno;
 	take_fd(&fd);
-	while (r == 0 && (entry = readdir(dir))) {
+	while (r == 0) {
 		struct sandbox_id id;
+
+		errno = 0;
+		entry = readdir(dir);
+		if (!entry)
+			return -errno;
 
 		if (entry->d_type != DT_DIR || !keeper_id_is_valid(str_of(entry->d_name)))
 			continue;
@@ -60,21 +65,29 @@ static int for_each_id(int run_fd, int (*call)(void *arg, const struct sandbox_i
 	return r;
 }
 
-/* What <run>/<id>/record says; -ENOENT if it is not there or not of this boot. */
+/* Not there, not of this boot, ended, or never whole. Everything else may be running, unseen. */
+static bool is_no_more(int error)
+{
+	return error == -ENOENT || error == -ESTALE || error == -ESRCH || error == -EBADMSG;
+}
+
+/* What <run>/<id>/record says. */
 static int read_record(int run_fd, const struct sandbox_id *id, struct container *ret)
 {
-	cleanup_fd int dir =
-		openat(run_fd, id->text, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	cleanup_fd int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	cleanup_fd int dir = -1;
 	char boot_id[64];
 	ssize_t n = fd < 0 ? -1 : read(fd, boot_id, sizeof(boot_id) - 1);
 
-	if (n <= 0 || dir < 0)
-		return -ENOENT;
+	if (n <= 0)
+		return n == 0 ? -EIO : errno == ENOENT ? -EIO : -errno;
+	dir = openat(run_fd, id->text, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (dir < 0)
+		return -errno;
 	boot_id[n] = '\0';
 	boot_id[strcspn(boot_id, "\n")] = '\0';
 	ret->spec.id = *id;
-	return record_read(dir, ret, boot_id) < 0 ? -ENOENT : 0;
+	return record_read(dir, ret, boot_id);
 }
 
 /* --- the monitor's statuses --- */
@@ -137,9 +150,10 @@ static int adopt_one(void *arg, const struct sandbox_id *id)
 	struct container c = {.init_pidfd = -1};
 	struct keeper_sandbox *sb;
 	struct err err = {0};
+	int r = container_adopt(&c, k->host, id, &err);
 
-	if (container_adopt(&c, k->host, id, &err) < 0)
-		return 0;
+	if (r < 0)
+		return is_no_more(r) ? 0 : r;
 	sb = keeper_sandbox_find(k, str_of(id->text));
 	if (!sb)
 		sb = keeper_sandbox_new(k, &c.spec);
@@ -174,16 +188,25 @@ static int bury_one(void *arg, const struct sandbox_id *id)
 	if (!sb) {
 		struct container c = {.init_pidfd = -1};
 		int run_fd = container_host_run_fd(k->host);
-		bool has_record = read_record(run_fd, id, &c) == 0;
+		int r = read_record(run_fd, id, &c), stray = -1;
+		bool has_record = r == 0;
+		pid_t pid = 0;
 
+		if (!has_record && is_no_more(r))
+			r = stray = stray_open(run_fd, id, &pid);
+		if (r < 0 && !is_no_more(r))
+			return r;
 		sb = keeper_sandbox_new(k, has_record ? &c.spec : &spec);
-		if (!sb)
+		if (!sb) {
+			close_fdp(&stray);
 			return -ENOMEM;
+		}
 		if (has_record) {
 			sb->c = c;
 			sb->is_told = true;
 		} else {
-			sb->c.init_pidfd = stray_open(run_fd, id, &sb->c.init_pid);
+			sb->c.init_pidfd = stray;
+			sb->c.init_pid = pid;
 		}
 	}
 	log_info("taking down what is left sandbox=%s", id->text);
@@ -248,23 +271,32 @@ static int find_one(void *arg, const struct sandbox_id *id)
 	struct container c = {.init_pidfd = -1};
 	struct process_stat stat;
 	cleanup_fd int stray = -1;
+	int r;
 
-	if (read_record(search->run_fd, id, &c) < 0) {
+	r = read_record(search->run_fd, id, &c);
+	if (r < 0 && is_no_more(r)) {
 		stray = stray_open(search->run_fd, id, &search->found);
-		return stray >= 0;
+		return stray >= 0 ? 1 : is_no_more(stray) ? 0 : stray;
 	}
-	if (process_stat(c.init_pid, &stat) < 0 || stat.start != c.init_start || stat.state == 'Z')
+	if (r == 0)
+		r = process_stat(c.init_pid, &stat);
+	if (r < 0)
+		return is_no_more(r) ? 0 : r;
+	if (stat.start != c.init_start || stat.state == 'Z')
 		return 0;
 	search->found = c.init_pid;
 	return 1;
 }
 
-pid_t keeper_adopt_find_init(const char *run_dir)
+int keeper_adopt_find_init(const char *run_dir, pid_t *ret, struct err *err)
 {
 	cleanup_fd int fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct search search = {.run_fd = fd};
+	int r = fd < 0 ? -errno : for_each_id(fd, find_one, &search);
 
-	if (fd >= 0)
-		for_each_id(fd, find_one, &search);
-	return search.found;
+	if (r < 0 && r != -ENOENT)
+		return err_set(err, r, ERR_INTERNAL, "earlier sandboxes cannot be found: %s",
+			       strerror(-r));
+	*ret = search.found;
+	return 0;
 }

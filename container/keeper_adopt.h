@@ -4,7 +4,9 @@
 
 #include <sys/types.h>
 
+#include "base/err.h"
+
 /* The init of any of them, before we are in their user namespace; 0 when none runs. */
-pid_t keeper_adopt_find_init(const char *run_dir);
+int keeper_adopt_find_init(const char *run_dir, pid_t *ret, struct err *err);
 
 #endif

@@ -68,14 +68,17 @@ static int open_one(int run_fd, const char *path, const char *key, pid_t *ret_pi
 	struct process_stat stat;
 	struct stat file;
 	pid_t pid;
+	int r;
 
 	if (fd < 0 || fstat(fd, &file) < 0)
-		return -ESRCH;
+		return fd == -ENOENT ? -ESRCH : fd < 0 ? fd : -errno;
 	pid = read_pid(fd, key);
 	pidfd = pid ? process_pidfd_open(pid) : -ESRCH;
 	/* Looked at behind the pidfd, so that all of it is about one process. */
-	if (pidfd < 0 || process_stat(pid, &stat) < 0 || stat.state == 'Z' ||
-	    !is_older_than(&stat, &file) || !userns_is_below(pid))
+	r = pidfd < 0 ? pidfd : process_stat(pid, &stat);
+	if (r < 0)
+		return r;
+	if (stat.state == 'Z' || !is_older_than(&stat, &file) || !userns_is_below(pid))
 		return -ESRCH;
 	*ret_pid = pid;
 	return take_fd(&pidfd);
@@ -85,7 +88,7 @@ int stray_open(int run_fd, const struct sandbox_id *id, pid_t *ret_pid)
 {
 	int r = -ESRCH;
 
-	for (size_t i = 0; i < array_len(places) && r < 0; i++) {
+	for (size_t i = 0; i < array_len(places) && r == -ESRCH; i++) {
 		char path[128];
 
 		snprintf(path, sizeof(path), "%s%s%s", places[i].before, id->text,

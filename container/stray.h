@@ -10,7 +10,7 @@
 
 #include "proto/sandbox_id.h"
 
-/* Its pidfd, and its pid; -ESRCH when there is none. */
+/* Its pidfd, and its pid; -ESRCH when there is none, another error when that cannot be seen. */
 int stray_open(int run_fd, const struct sandbox_id *id, pid_t *ret_pid);
 
 #endif

@@ -86,9 +86,12 @@ static int run_keeper(void *arg, int link_fd)
 static int enter_userns(struct program *p, struct err *err)
 {
 	struct container_host_config *host = &p->config.host;
-	pid_t init = keeper_adopt_find_init(host->run_dir);
-	int r = -ESRCH;
+	pid_t init;
+	int r = keeper_adopt_find_init(host->run_dir, &init, err);
 
+	if (r < 0)
+		return r;
+	r = -ESRCH;
 	if (init > 0) {
 		r = userns_join(init, &host->ids_mapped, err);
 		if (r < 0)

@@ -11,6 +11,7 @@ after that, and user ids that no other run has. It is cleared away also when the
 import ctypes
 import os
 import pwd
+import resource
 import select
 import shutil
 import signal
@@ -201,11 +202,16 @@ class Place:
                 "--daemon-uid", str(self.daemon_uid), "--daemon-gid", str(self.daemon_uid),
                 "--runtime", self.runtime, *more]
 
-    def spawn(self, *more, subids=True):
+    def spawn(self, *more, subids=True, files=None):
         """The process and the first line that it says."""
+        def prepare():
+            if files:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+            if self.is_user_to_be:
+                self.become_user(subids)
         process = subprocess.Popen(
             self.command(*more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
-            cwd="/", preexec_fn=(lambda: self.become_user(subids)) if self.is_user_to_be else None)
+            cwd="/", preexec_fn=prepare)
         ready, _, _ = select.select([process.stdout], [], [], GUARD)
         line = process.stdout.readline().decode().strip() if ready else "(silence)"
         process.stdout.close()
