@@ -18,6 +18,7 @@
 #include "container/dir.h"
 #include "container/image.h"
 #include "container/limits.h"
+#include "container/process.h"
 #include "container/record.h"
 #include "container/runtime.h"
 #include "container/tree.h"
@@ -77,6 +78,7 @@ int container_create(struct container *c, const struct container_host *host, pid
 	cleanup_fd int run = dir_open(host->run_fd, id);
 	cleanup_fd int bundle = run < 0 ? run : dir_open(run, "bundle");
 	cleanup_fd int agent = -1, group = -1;
+	struct process_stat stat;
 	int r, pidfd;
 
 	if (log < 0 || bundle < 0)
@@ -99,6 +101,9 @@ int container_create(struct container *c, const struct container_host *host, pid
 	if (pidfd < 0)
 		return err_set(err, pidfd, ERR_START_FAILED, "cannot start the runtime: %s",
 			       strerror(-pidfd));
+	/* The start time of a young process is that of now or later. */
+	if (process_stat(*ret_pid, &stat) == 0)
+		c->create_start = stat.start;
 	*ret_log_fd = take_fd(&log);
 	return pidfd;
 }
@@ -136,6 +141,25 @@ static int runtime_failed(const struct container_host *host, int status, int log
 		       host->runtime, WEXITSTATUS(status));
 }
 
+/*
+ * What the runtime says is killed in the end, so it must be what it started: our monitor's child
+ * (when the runtime has ended), younger than the runtime, in the sandbox's cgroup.
+ */
+static bool is_its_init(const struct container *c, const struct container_host *host, pid_t pid)
+{
+	struct process_stat stat;
+	char path[64], text[8192], group[CGROUP_NAME_MAX + SANDBOX_ID_MAX + 8];
+	cleanup_fd int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (process_stat(pid, &stat) < 0 || stat.parent != host->init_parent ||
+	    stat.start < c->create_start)
+		return false;
+	snprintf(path, sizeof(path), "%d/cgroup", pid);
+	snprintf(group, sizeof(group), "/%s/%s\n", host->cgroup.name, c->spec.id.text);
+	return !host->cgroup.is_used ||
+	       (dir_read(proc, path, text, sizeof(text)) > 0 && strstr(text, group));
+}
+
 int container_created(struct container *c, const struct container_host *host, int status,
 		      int log_fd, struct err *err)
 {
@@ -153,6 +177,9 @@ int container_created(struct container *c, const struct container_host *host, in
 	pidfd = open_pid((pid_t)pid);
 	if (pidfd < 0 || record_start_time((pid_t)pid, &c->init_start) < 0 || has_ended(pidfd, 0))
 		return err_set(err, -ECHILD, ERR_START_FAILED, "its first process ended at once");
+	if (!is_its_init(c, host, (pid_t)pid))
+		return err_set(err, -ECHILD, ERR_START_FAILED,
+			       "the runtime named process %d, which it has not started", (int)pid);
 	c->init_pid = (pid_t)pid;
 	r = cgroup_delegate(&host->cgroup, id, ids_map(host->ids, c->range).first);
 	if (r == 0)

@@ -43,8 +43,9 @@ struct container {
 	uint32_t range; /* number of its id range, recorded below <state>/sandboxes/<id> */
 	pid_t init_pid;
 	int init_pidfd; /* -1 until it runs; the caller closes it after container_take_down() */
-	uint64_t init_start; /* start time of init, with the boot id the proof that a pid is still
-				it */
+	uint64_t init_start;   /* start time of init, with the boot id the proof that a pid is still
+				  it */
+	uint64_t create_start; /* and of the runtime that made it */
 	uint32_t groups_made;
 	uint32_t groups_retired; /* those below are nobody's; 0: all of them are gone */
 	uint64_t oom_kills_seen;

@@ -188,6 +188,7 @@ int container_host_init(struct container_host **ret, const struct container_host
 	host->has_one_id = config->is_rootless && config->ids_mapped < 2;
 	host->daemon_uid = config->daemon_uid;
 	host->daemon_gid = config->daemon_gid;
+	host->init_parent = config->init_parent;
 	/*
 	 * A runtime makes a session keyring for each container, and an ordinary user may have 200
 	 * keys in all. Sandboxes have no system call for keys, so one empty keyring does for all.

@@ -24,6 +24,7 @@ struct container_host_config {
 	gid_t daemon_gid;
 	bool is_rootless;    /* we are root of one user namespace */
 	uint32_t ids_mapped; /* rootless: how many ids our namespace has; 1 for the fallback */
+	pid_t init_parent;   /* the subreaper: whose child each init becomes */
 	int cgroup2_fd;      /* the v2 mount's directory, opened before it was hidden; -1: none */
 };
 

@@ -23,6 +23,7 @@ struct container_host {
 	bool has_keyring; /* the session keyring is our own, and empty */
 	uid_t daemon_uid;
 	gid_t daemon_gid;
+	pid_t init_parent;
 	int state_fd, run_fd, sandboxes_fd, images_fd;
 	int runtime_fd; /* <run>/.runtime: the runtime's own state */
 	int guest_fd;   /* a read-only tmpfs with a copy of berth-init, attached to <run>/.guest */

@@ -208,6 +208,7 @@ static int init(struct keeper *k, int link_fd, struct err *err)
 {
 	cpu_set_t cpus;
 	unsigned count = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+	struct container_host_config host = k->config->host;
 	int r = loop_init(&k->loop);
 
 	if (r < 0)
@@ -230,7 +231,8 @@ static int init(struct keeper *k, int link_fd, struct err *err)
 	r = watch_signals(k, err);
 	if (r < 0)
 		return r;
-	r = container_host_init(&k->host, &k->config->host, err);
+	host.init_parent = monitor_link_pid(link_fd);
+	r = container_host_init(&k->host, &host, err);
 	if (r < 0)
 		return r;
 	snprintf(k->warning, sizeof(k->warning), "%s%s%s", k->config->warning,

@@ -174,6 +174,7 @@ int ground_open_host(struct ground *ground, struct err *err)
 		.init_path = ground->probe,
 		.is_rootless = is_rootless,
 		.ids_mapped = ground->mode == GROUND_ROOTLESS ? 65536 : 1,
+		.init_parent = getpid(),
 		.cgroup2_fd = is_rootless ? -1 : unified,
 	};
 
