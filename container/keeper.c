@@ -221,6 +221,7 @@ static int init(struct keeper *k, int link_fd, struct err *err)
 	watch_init(&k->link, on_link_ready);
 	watch_init(&k->signals, on_signal);
 	watch_init(&k->conn.peer, NULL);
+	watch_init(&k->conn.listener, NULL);
 	timer_init(&k->idle, on_idle);
 	timer_init(&k->stop, on_stop_time);
 	timer_init(&k->greeting, on_greeting);

@@ -18,6 +18,7 @@
 #define SOCKET_NAME     "keeper.sock"
 #define SOCKET_NAME_NEW ".keeper.sock"
 #define BACKLOG         16
+#define RETRY_MS        50    /* after the kernel was short of something */
 #define OUT_MAX         32768 /* WELCOME is followed by a frame per sandbox */
 
 /* A frame that waits until the peer reads. */
@@ -86,10 +87,17 @@ static int send_frame(int fd, const struct out_frame *frame)
 	return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 }
 
+/* It will pass: memory, descriptors, or too many of them on their way. */
+static bool is_short(int error)
+{
+	return error == -ENOBUFS || error == -ENOMEM || error == -ETOOMANYREFS ||
+	       error == -EMFILE || error == -ENFILE;
+}
+
 static void watch_peer(struct keeper_conn *conn)
 {
-	uint32_t events =
-		(conn->out_count < CONN_BUSY ? EPOLLIN : 0) | (conn->out_count ? EPOLLOUT : 0);
+	bool can_send = conn->out_count && list_is_empty(&conn->retry.node);
+	uint32_t events = (conn->out_count < CONN_BUSY ? EPOLLIN : 0) | (can_send ? EPOLLOUT : 0);
 
 	watch_start(&conn->peer, conn->loop, conn->peer.fd, events);
 }
@@ -99,12 +107,28 @@ static void flush(struct keeper_conn *conn)
 {
 	while (!list_is_empty(&conn->out)) {
 		struct out_frame *frame = list_entry(conn->out.next, struct out_frame, node);
+		int r = send_frame(conn->peer.fd, frame);
 
-		if (send_frame(conn->peer.fd, frame) == 0)
+		if (is_short(r))
+			timer_start(&conn->retry, conn->loop, RETRY_MS);
+		if (r == 0 || is_short(r))
 			break;
+		/* An answer is never left out: who does not get one gets none after it either. */
+		if (r < 0)
+			shutdown(conn->peer.fd, SHUT_RDWR);
 		free_frame(conn, frame);
 	}
 	watch_peer(conn);
+}
+
+static void on_retry(struct timer *timer)
+{
+	struct keeper_conn *conn = container_of(timer, struct keeper_conn, retry);
+
+	if (conn->listener.fd >= 0)
+		watch_start(&conn->listener, conn->loop, conn->listener.fd, EPOLLIN);
+	if (conn->peer.fd >= 0)
+		flush(conn);
 }
 
 void keeper_conn_answer(struct keeper_conn *conn, struct keeper_asker asker,
@@ -232,6 +256,12 @@ static bool accept_peer(struct keeper_conn *conn)
 {
 	cleanup_fd int fd = accept4(conn->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+	if (fd < 0 && is_short(-errno)) {
+		/* Who waits stays in the queue, and would wake us again at once. */
+		watch_start(&conn->listener, conn->loop, conn->listener.fd, 0);
+		timer_start(&conn->retry, conn->loop, RETRY_MS);
+		return false;
+	}
 	if (fd < 0)
 		return errno == ECONNABORTED || errno == EINTR;
 	if (!may_come_in(conn, fd))
@@ -279,6 +309,7 @@ int keeper_conn_listen(struct keeper_conn *conn, struct err *err)
 	conn->serial = 1;
 	watch_init(&conn->peer, on_peer_ready);
 	watch_init(&conn->listener, on_listener_ready);
+	timer_init(&conn->retry, on_retry);
 	r = fd < 0 ? -errno : bind_socket(conn, fd);
 	if (r == 0)
 		r = watch_start(&conn->listener, conn->loop, fd, EPOLLIN);
@@ -309,6 +340,7 @@ void keeper_conn_close(struct keeper_conn *conn)
 
 	unlinkat(conn->run_fd, SOCKET_NAME, 0);
 	drop_peer(conn);
+	timer_stop(&conn->retry);
 	watch_stop(&conn->listener, conn->loop);
 	close_fdp(&fd);
 }

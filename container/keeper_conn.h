@@ -22,6 +22,7 @@ struct keeper_conn {
 	uid_t daemon_uid;
 	gid_t daemon_gid;
 	struct watch listener, peer;
+	struct timer retry;
 	uint64_t serial; /* of the connection; each has another one */
 	struct list out;
 	unsigned out_count;
