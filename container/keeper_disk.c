@@ -33,7 +33,10 @@ static void on_remove_end(struct job *job, int result, int status)
 			strerror(-result));
 	if (sb->failure.code != ERR_NONE)
 		keeper_sandbox_answer_waiters(sb, &sb->failure);
-	keeper_sandbox_free(sb);
+	if (result == -EBUSY)
+		keeper_sandbox_take_down(sb); /* what is in the way; the next REMOVE will do */
+	else
+		keeper_sandbox_free(sb);
 }
 
 void keeper_disk_remove(struct keeper_sandbox *sb)
@@ -41,6 +44,7 @@ void keeper_disk_remove(struct keeper_sandbox *sb)
 	sb->job.begin = begin_remove;
 	sb->job.on_end = on_remove_end;
 	sb->job.timeout_ms = REMOVE_MS;
+	sb->failure = (struct err){0};
 	keeper_sandbox_enter(sb, KEEPER_REMOVING);
 	if (job_queue(&sb->job, &sb->keeper->errands, false) < 0) {
 		err_set(&sb->failure, -EBUSY, ERR_CAPACITY_EXCEEDED,

@@ -11,8 +11,9 @@
 
 #define CREATE_MS     30000 /* a runtime that takes longer hangs */
 #define TAKE_DOWN_MS  60000
-#define TAKE_DOWN_MAX 3
+#define TAKE_DOWN_MAX 3 /* tries until those who wait are told that it takes longer */
 #define RETRY_MS      200
+#define RETRY_MAX_MS  10000
 #define STATUS_MS     2000 /* the monitor tells within a millisecond, unless it is gone */
 #define WAITERS_MAX   64   /* for one and the same end */
 #define STATS_MAX     25
@@ -34,6 +35,7 @@ static const unsigned moves[KEEPER_STATES] = {
 	[KEEPER_DYING]       = MOVES(KEEPER_TAKING_DOWN),
 	[KEEPER_TAKING_DOWN] = MOVES(KEEPER_HAS_EXITED),
 	[KEEPER_HAS_EXITED]  = MOVES(KEEPER_REMOVING),
+	[KEEPER_REMOVING]    = MOVES(KEEPER_TAKING_DOWN),
 };
 /* clang-format on */
 
@@ -183,6 +185,7 @@ static void finish_down(struct keeper_sandbox *sb)
 		keeper_sandbox_free(sb);
 		return;
 	}
+	sb->tries = 0;
 	keeper_sandbox_enter(sb, KEEPER_HAS_EXITED);
 	if (k->is_greeted)
 		keeper_sandbox_tell_exit(sb);
@@ -202,6 +205,29 @@ static int begin_take_down(struct job *job)
 	return r;
 }
 
+/* Without end: who forgot it would leave processes behind, and an id that cannot be started. */
+static uint64_t retry_ms(const struct keeper_sandbox *sb)
+{
+	unsigned doublings = sb->tries < 8 ? sb->tries : 8;
+	uint64_t ms = (uint64_t)RETRY_MS << doublings;
+
+	return ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
+}
+
+/* It is not down, so nobody is told that it has exited; but nobody has to wait for that either. */
+static void tell_delay(struct keeper_sandbox *sb)
+{
+	struct err err = {0};
+
+	err_set(&err, -EBUSY, ERR_INTERNAL,
+		"sandbox \"%s\" cannot be taken down yet; that is tried until it works",
+		sb->c.spec.id.text);
+	keeper_sandbox_answer_waiters(sb, &err);
+	if (!sb->is_told)
+		keeper_answer_failed(sb->keeper, sb->starter, &sb->failure);
+	sb->starter = (struct keeper_asker){0};
+}
+
 static void on_take_down_end(struct job *job, int result, int status)
 {
 	struct keeper_sandbox *sb = container_of(job, struct keeper_sandbox, job);
@@ -212,10 +238,9 @@ static void on_take_down_end(struct job *job, int result, int status)
 	}
 	log_error("sandbox=%s was not taken down whole status=%d try=%u", sb->c.spec.id.text,
 		  status, sb->tries);
-	if (++sb->tries < TAKE_DOWN_MAX)
-		timer_start(&sb->timer, &sb->keeper->loop, RETRY_MS);
-	else
-		finish_down(sb);
+	if (++sb->tries == TAKE_DOWN_MAX)
+		tell_delay(sb);
+	timer_start(&sb->timer, &sb->keeper->loop, retry_ms(sb));
 }
 
 static void queue_take_down(struct keeper_sandbox *sb)
@@ -429,6 +454,10 @@ static void on_create_end(struct job *job, int result, int status)
 	struct keeper *k = sb->keeper;
 
 	keeper_disk_sweep(k);
+	if (!sb->is_prepared && result == -EEXIST) {
+		keeper_sandbox_take_down(sb); /* what is in the way; the next START will do */
+		return;
+	}
 	if (!sb->is_prepared) {
 		keeper_answer_failed(k, sb->starter, &sb->failure);
 		keeper_sandbox_free(sb);

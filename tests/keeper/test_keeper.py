@@ -523,6 +523,102 @@ def test_no_init(place):
     refused(link.ask(k.START, id="one", generation=2, image="host"), "start_failed")
 
 
+def test_wrong_init(place):
+    """a runtime that names somebody else's process: no start, and that one is left alone"""
+    with subprocess.Popen(["sleep", "1000"]) as bystander:
+        place.runtime = place.path("runtime")
+        with open(place.runtime, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n[ -f config.json ] && echo {bystander.pid} >pid\nexit 0\n")
+        os.chmod(place.runtime, 0o755)
+        place.start()
+        link, _, _ = place.hello()
+        frame = link.ask(k.START, id="one", generation=1, image="host")
+        refused(frame, "start_failed")
+        check(str(bystander.pid) in frame.sentence, frame.sentence)
+        equal(bystander.poll(), None, "the bystander's status")
+        equal(os.path.exists(os.path.join(place.run, "one")), False, "<run>/one is there")
+        bystander.kill()
+
+
+def pids_group(place):
+    """A cgroup that limits processes, on hosts of either kind."""
+    top = "/sys/fs/cgroup/pids" if os.path.exists("/sys/fs/cgroup/pids") else "/sys/fs/cgroup"
+    path = os.path.join(top, os.path.basename(place.dir))
+    os.mkdir(path)
+    return path
+
+
+def write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(str(text))
+
+
+def test_no_forks(place):
+    """while nothing can be forked a sandbox is not down, and nobody is told that it is"""
+    place.start()
+    link, _, _ = place.hello()
+    started = start(link, "one")
+    group, keeper = pids_group(place), place.keeper()
+    try:
+        write(os.path.join(group, "pids.max"), 1)
+        write(os.path.join(group, "cgroup.procs"), keeper)
+        killed = link.send(k.KILL, id="one", generation=1)
+        refused(link.answer(killed), "internal")
+        check(not any(f.type == k.EXITED for f in link.waiting), "told", link.waiting)
+        check(os.path.exists(os.path.join(place.run, "one")), "<run>/one is gone")
+        refused(link.ask(k.START, id="one", generation=2, image="host"), "conflict")
+        write(os.path.join(group, "pids.max"), "max")
+        equal(link.exited("one").status, signal.SIGKILL, "status")
+        equal(os.path.exists(os.path.join(place.run, "one")), False, "<run>/one is there")
+        check(not is_alive(started.pid), "init is gone")
+        start(link, "one", 2)
+    finally:
+        write(os.path.join(os.path.dirname(group), "cgroup.procs"), keeper)
+        # What the keeper has started meanwhile is in there, too.
+        with open(os.path.join(group, "cgroup.procs"), encoding="ascii") as file:
+            for pid in file.read().split():
+                write(os.path.join(os.path.dirname(group), "cgroup.procs"), pid)
+        os.rmdir(group)
+
+
+def test_remains(place):
+    """what is in the way of START or REMOVE is taken down, and the next one works"""
+    place.start()
+    link, _, _ = place.hello()
+    for kind, more in ((k.START, {"image": "host", "generation": 1}), (k.REMOVE, {})):
+        os.mkdir(os.path.join(place.run, "one"), 0o711)
+        os.chown(os.path.join(place.run, "one"), place.uid, place.uid)
+        refused(link.ask(kind, id="one", **more), "conflict")
+        until(lambda: not os.path.exists(os.path.join(place.run, "one")), "the take-down")
+        until(lambda: link.ask(kind, id="one", **more).type != k.FAILED, "the next one")
+        if kind == k.START:
+            link.ask(k.KILL, id="one", generation=1)
+            link.ask(k.FORGET, id="one", generation=1)
+
+
+def test_few_files(place):
+    """a start that runs out of descriptors is refused; it does not take what runs for dead"""
+    place.start()
+    link, _, _ = place.hello()
+    inits = {f"s{i}": start(link, f"s{i}", 4).pid for i in range(16)}  # more than a start needs otherwise
+    place.kill_both()
+    lines = {}
+    for files in range(10, 64):
+        process, line = place.spawn(files=files)
+        lines[files] = line
+        check(all(is_alive(pid) for pid in inits.values()), f"killed with {files} files:", line)
+        if line == "ready":
+            place.monitor = process
+            break
+        equal(process.wait(20), 1, line)
+    check("ready" in lines.values(), lines)
+    check(any("earlier sandboxes cannot be found" in line for line in lines.values()), lines)
+    _, _, known = place.hello()
+    equal({n: f.pid for n, f in known.items()}, inits, "adopted")
+    for pid in inits.values():
+        os.kill(pid, signal.SIGKILL)
+
+
 @only("root")
 def test_daemon_is_root(place):
     """a berthd that is root, too"""
