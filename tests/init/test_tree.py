@@ -17,7 +17,7 @@ def supervised(t, box, peer):
     t.equal(box.run(peer, ["sh", "-c", "kill -9 $$"], flags=s.SUPERVISED).status, 9, "status")
     got = box.run(peer, ["/no/such"], flags=s.SUPERVISED)
     t.equal((got.kind, got.stage, got.error), (s.REFUSED, s.STAGE_PROGRAM, errno.ENOENT), "refused")
-    t.equal(box.run(peer, [PROBE, "env"], env=["A=1"], flags=s.SUPERVISED).out, b"A=1\0", "env")
+    t.equal(box.run(peer, [PROBE, "env"], env=["A=1"], flags=s.SUPERVISED).out, b"A=1\0HOME=/root\0", "env")
     number = box.number()
     f = peer.exec(number, ["sleep", "1000"], flags=s.SUPERVISED)
     peer.signal(number, signal.SIGHUP)
