@@ -119,8 +119,10 @@ static void on_killed(struct keeper_call *call, struct keeper_answer *answer)
 {
 	struct sandbox *sb = container_of(call, struct sandbox, call);
 
-	if (answer->result < 0 && answer->err.code == ERR_UNAVAILABLE) {
-		sb->is_kill_owed = true; /* asked again when the keeper is back */
+	if (answer->result < 0 && answer->err.code != ERR_NOT_FOUND &&
+	    answer->err.code != ERR_SANDBOX_RESTARTED) {
+		/* The keeper tells when it is down at last, or is asked again when it is back. */
+		sb->is_kill_owed = true;
 		sandbox_tell(sb, &sb->stops, &answer->err);
 		sandbox_tell(sb, &sb->deletes, &answer->err);
 		sandbox_tell(sb, &sb->uses, &answer->err);
