@@ -35,7 +35,7 @@ static void restore_p(locale_t *before)
 	uselocale(*before);
 }
 
-#define with_utf8 cleanup(restore_p) locale_t before = use_utf8()
+#define with_utf8 cleanup(restore_p) __attribute__((unused)) locale_t before = use_utf8()
 
 static void entry_free_p(struct archive_entry **entry)
 {
