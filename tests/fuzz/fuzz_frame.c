@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "proto/agent.h"
+#include "proto/file.h"
 #include "proto/keeper.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,6 +19,9 @@ union any {
 	struct keeper_welcome welcome;
 	struct keeper_exited keeper_exited;
 	struct keeper_stats stats;
+	struct file_request file_request;
+	struct file_result file_result;
+	struct file_entry file_entry;
 };
 
 static const struct frame_field *const tables[] = {
@@ -27,7 +31,8 @@ static const struct frame_field *const tables[] = {
 	keeper_hello_fields,   keeper_welcome_fields, keeper_start_fields, keeper_running_fields,
 	keeper_started_fields, keeper_exited_fields,  keeper_ref_fields,   keeper_group_ref_fields,
 	keeper_group_fields,   keeper_failed_fields,  keeper_stats_fields, keeper_usage_fields,
-	keeper_done_fields,
+	keeper_adopted_fields, keeper_done_fields,    file_request_fields, file_go_fields,
+	file_result_fields,    file_entry_fields,     file_data_fields,    file_end_fields,
 };
 
 static void walk_list(struct str list)
