@@ -18,16 +18,18 @@
 	(UINT64_C(1) << 44) /* 16 TiB; a hole of any size costs a turn of the loop */
 
 /*
- * libarchive looks at the locale to know what names are, and berthd has none. Names are UTF-8 to it
- * while it is called; what is not goes in and out as bytes.
+ * libarchive looks at the locale to know what names are, and berthd has none. To write them it must
+ * take them for UTF-8; what is not goes out as bytes. To read them it must not, or it composes them
+ * anew (NFC), and two may become one: in the plain locale it gives up, and keeps the bytes.
  */
-static locale_t use_utf8(void)
+static locale_t use_locale(bool is_utf8)
 {
-	static locale_t utf8;
+	static locale_t locales[2];
+	locale_t *l = &locales[is_utf8];
 
-	if (!utf8)
-		utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-	return uselocale(utf8 ? utf8 : LC_GLOBAL_LOCALE);
+	if (!*l)
+		*l = newlocale(LC_CTYPE_MASK, is_utf8 ? "C.UTF-8" : "C", (locale_t)0);
+	return uselocale(*l ? *l : LC_GLOBAL_LOCALE);
 }
 
 static void restore_p(locale_t *before)
@@ -35,7 +37,8 @@ static void restore_p(locale_t *before)
 	uselocale(*before);
 }
 
-#define with_utf8 cleanup(restore_p) __attribute__((unused)) locale_t before = use_utf8()
+#define with_locale(is_utf8)                                                                       \
+	cleanup(restore_p) __attribute__((unused)) locale_t before = use_locale(is_utf8)
 
 static void entry_free_p(struct archive_entry **entry)
 {
@@ -89,8 +92,6 @@ struct tar_writer *tar_writer_new(const char *root, tar_sink_fn *sink, void *arg
 	    archive_write_set_format_pax_restricted(w->archive) != ARCHIVE_OK ||
 	    /* Else libarchive composes names anew (NFC) when it reads them, and two may become one.
 	     */
-	    archive_write_set_format_option(w->archive, "pax", "hdrcharset", "BINARY") !=
-		    ARCHIVE_OK ||
 	    archive_write_add_filter_none(w->archive) != ARCHIVE_OK ||
 	    archive_write_set_bytes_per_block(w->archive, BLOCK_SIZE) != ARCHIVE_OK ||
 	    archive_write_open(w->archive, w, NULL, on_output, NULL) != ARCHIVE_OK) {
@@ -212,7 +213,7 @@ static int fill(struct tar_writer *w, struct archive_entry *e, const struct file
 
 int tar_writer_entry(struct tar_writer *w, const struct file_entry *entry, struct err *err)
 {
-	with_utf8;
+	with_locale(true);
 	cleanup(entry_free_p) struct archive_entry *e = archive_entry_new();
 
 	if (!e)
@@ -250,7 +251,7 @@ int tar_writer_hole(struct tar_writer *w, uint64_t size, struct err *err)
 
 int tar_writer_end(struct tar_writer *w, struct err *err)
 {
-	with_utf8;
+	with_locale(true);
 
 	return archive_write_close(w->archive) != ARCHIVE_OK ? wfail(w, err) : 0;
 }
@@ -500,7 +501,7 @@ static int read_all(struct reading *r, struct err *err)
 
 int tar_read_entries(int in, int out, struct err *err)
 {
-	with_utf8;
+	with_locale(false);
 	cleanup_free struct reading *r = calloc(1, sizeof(*r));
 	cleanup(reader_free_p) struct archive *archive = archive_read_new();
 	int error;
