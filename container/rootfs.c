@@ -321,7 +321,8 @@ static int mount_overlay(const struct container_host *host, const struct rootfs_
 	int root;
 
 	if (image < 0)
-		return err_set(err, image, ERR_NOT_FOUND, "there is no image \"%s\"", plan->image);
+		return err_set(err, image, ERR_NOT_FOUND, "there is no image \"%.*s\"",
+			       (int)strcspn(plan->image, "/"), plan->image);
 	if (host->is_rootless)
 		return overlay(host, image, disk_fd, err);
 	lower = map_image(image, plan->map, err);

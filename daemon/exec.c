@@ -135,13 +135,15 @@ static void on_refused(struct exec *e, const struct agent_refused *refused)
 		"the user cannot be taken on", "the working directory cannot be entered",
 		"the program cannot be run",
 	};
+	bool is_named = refused->stage >= AGENT_STAGE_USER;
+	const char *word = is_named ? e->words[refused->stage - AGENT_STAGE_USER] : "";
 	bool is_missing = refused->stage == AGENT_STAGE_PROGRAM && refused->error == ENOENT;
 	struct exec_end end = {.reason = EXEC_NOT_STARTED, .exit_code = is_missing ? 127 : 126};
 
 	if (e->state != EXEC_SPAWNING)
 		return;
-	snprintf(end.message, sizeof(end.message), "%s: %s", stages[refused->stage],
-		 strerror((int)refused->error));
+	snprintf(end.message, sizeof(end.message), "%s: %s%s%s", stages[refused->stage], word,
+		 *word ? ": " : "", strerror((int)refused->error));
 	if (e->is_ending && !e->is_kill_sent)
 		e->is_proven = true; /* nothing was ever in it */
 	if (e->is_ending)
@@ -210,6 +212,25 @@ void exec_event(struct sandbox *sb, const struct agent_event *event)
 }
 
 /* --- the beginning --- */
+
+/* As much of it as fits, and no half of a character. */
+static void keep_word(char word[80], struct str text)
+{
+	text.len = text.len < 79 ? text.len : 79;
+	text.len = utf8_valid_len(text);
+	memcpy(word, text.at, text.len);
+	word[text.len] = '\0';
+}
+
+static void keep_words(struct exec *e, const struct exec_request *r)
+{
+	struct str argv = r->argv;
+
+	keep_word(e->words[0], r->user);
+	keep_word(e->words[1], r->cwd);
+	if (argv.len)
+		keep_word(e->words[2], str_of(frame_list_next(&argv)));
+}
 
 static int args_in_memfd(const struct exec_request *r)
 {
@@ -324,6 +345,7 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 	e->sb = sb;
 	e->ops = ops;
 	e->arg = arg;
+	keep_words(e, request);
 	e->group = sandbox_group_take(sb);
 	e->number = exec_stranger_number(++sb->last_exec, request->is_worker, &e->group);
 	e->started_ns = uv_hrtime();

@@ -36,6 +36,7 @@ struct exec {
 	bool is_abandoned;
 	bool is_closed;
 	enum exec_reason end_reason; /* why it is being ended */
+	char words[3][80];           /* user, directory and program, for a refusal; may be cut */
 	struct agent_exited exited;
 };
 

@@ -8,7 +8,7 @@
 #include "proto/frame.h"
 #include "proto/sandbox_id.h"
 
-#define MEMORY_MIN (4ULL * 1024 * 1024) /* below it not even the runtime's own part fits */
+#define MEMORY_MIN (8ULL * 1024 * 1024) /* below it not even the runtime's own part fits */
 #define CPUS_MIN   0.01
 #define CPUS_MAX   65536
 #define PIDS_MAX   4194304 /* PID_MAX_LIMIT: the kernel has no more */
@@ -232,7 +232,7 @@ static int check_names(const struct body *b, struct err *err)
 static int take_limits(const struct body *b, struct settings_limits *ret, struct err *err)
 {
 	if (b->limits.memory && b->limits.memory < MEMORY_MIN)
-		return refuse(err, "limits.memory must be at least 4M, or 0 for the default");
+		return refuse(err, "limits.memory must be at least 8M, or 0 for the default");
 	if (b->limits.cpus != 0 && !(b->limits.cpus >= CPUS_MIN && b->limits.cpus <= CPUS_MAX))
 		return refuse(err, "limits.cpus must be from 0.01 to 65536, or 0 for the default");
 	if (b->limits.pids > PIDS_MAX)

@@ -117,7 +117,7 @@ static const struct bad bad[] = {
 	{"{\"limits\":{\"disk\":\"1G\"}}", "limits.disk is not", ERR_UNSUPPORTED},
 	{"{\"limits\":{\"inodes\":1}}", "limits.inodes is not", ERR_UNSUPPORTED},
 	{"{\"limits\":{\"output_bytes\":1}}", "limits.output_bytes is not", ERR_UNSUPPORTED},
-	{"{\"limits\":{\"memory\":\"1\"}}", "limits.memory must be at least 4M", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"memory\":\"1\"}}", "limits.memory must be at least 8M", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"memory\":\"lots\"}}", "limits.memory must be a size", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"cpus\":-1}}", "limits.cpus must be", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"cpus\":1e-3}}", "limits.cpus must be", ERR_INVALID_REQUEST},
