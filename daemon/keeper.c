@@ -242,20 +242,16 @@ static int line_up(struct keeper *k, int fd)
 	return 0;
 }
 
-/* Those have waited long enough for a keeper. */
+/* It has been gone for so long that nobody needs to wait for it any more. */
 static void refuse_late(struct keeper *k)
 {
-	uint64_t now = uv_now(k->config.loop);
-
-	list_for_each (node, &k->calls) {
-		struct keeper_call *call = list_entry(node, struct keeper_call, link);
-		uint64_t since =
-			call->asked_at_ms > k->down_at_ms ? call->asked_at_ms : k->down_at_ms;
-
-		if (now - since >= KEEPER_WAIT_MS)
-			call->refusal = "berth-keeper has ended and does not come back: try again";
-	}
-	if (!k->was_ready && !k->is_absent && now - k->down_at_ms >= KEEPER_WAIT_MS) {
+	if (uv_now(k->config.loop) - k->down_at_ms < KEEPER_WAIT_MS)
+		return;
+	list_for_each (node, &k->calls)
+		list_entry(node, struct keeper_call, link)->refusal =
+			"berth-keeper has ended and does not come back: restart Berth "
+			"(`berth down`, then `berth up`)";
+	if (!k->was_ready && !k->is_absent) {
 		k->is_absent = true;
 		k->config.ops->absent(k->config.arg);
 	}

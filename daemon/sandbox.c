@@ -110,8 +110,10 @@ static void gone(struct sandbox *sb, const struct err *why)
 	sandbox_groups_drop(sb);
 	if (why)
 		note_failure(sb, why);
-	if (why && sb->phase == PHASE_UNDO)
+	/* Who waited for one that could not be adopted gets a new life of it instead. */
+	if (why && sb->phase == PHASE_UNDO && !sb->is_adopting)
 		sandbox_tell(sb, &sb->uses, why);
+	sb->is_adopting = false;
 	step(sb);
 }
 
@@ -123,6 +125,8 @@ static void on_killed(struct keeper_call *call, struct keeper_answer *answer)
 	    answer->err.code != ERR_SANDBOX_RESTARTED) {
 		/* The keeper tells when it is down at last, or is asked again when it is back. */
 		sb->is_kill_owed = true;
+		if (sb->is_condemned)
+			exec_lose_all(sb, answer->err.sentence);
 		sandbox_tell(sb, &sb->stops, &answer->err);
 		sandbox_tell(sb, &sb->deletes, &answer->err);
 		sandbox_tell(sb, &sb->uses, &answer->err);
@@ -180,6 +184,7 @@ static void on_agent_ready(void *arg)
 
 	sb->last_failure.err.code = ERR_NONE;
 	sb->started_at_ms = registry_now_ms();
+	sb->is_adopting = false;
 	enter(sb, SANDBOX_RUNNING);
 	sandbox_groups_refill(sb); /* an adopted one has none */
 	sandbox_tell(sb, &sb->uses, NULL);
@@ -370,12 +375,25 @@ static void step(struct sandbox *sb)
 	}
 }
 
+/* It is neither here nor gone, and that may stay so: nobody shall wait for it. */
+static int check_owed(const struct sandbox *sb, struct err *err)
+{
+	if (!sb->is_kill_owed)
+		return 0;
+	return err_set(
+		err, -EAGAIN, ERR_UNAVAILABLE,
+		"the sandbox could not be ended: try again, or restart Berth if berth-keeper "
+		"is gone (`berth down`, then `berth up`)");
+}
+
 int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 {
 	int r;
 
 	if (sb->state == SANDBOX_RUNNING)
 		return 1;
+	if (check_owed(sb, err) < 0)
+		return -EAGAIN;
 	if (sb->is_unreadable) {
 		*err = sb->last_failure.err;
 		return -EBADMSG;
@@ -393,6 +411,8 @@ int sandbox_stop(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 {
 	if (sb->state == SANDBOX_COLD)
 		return 1;
+	if (check_owed(sb, err) < 0)
+		return -EAGAIN;
 	list_append(&sb->stops, &wait->link);
 	step(sb);
 	return 0;
@@ -400,6 +420,8 @@ int sandbox_stop(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 
 int sandbox_delete(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 {
+	if (check_owed(sb, err) < 0)
+		return -EAGAIN;
 	list_append(&sb->deletes, &wait->link);
 	step(sb);
 	return 0;
@@ -471,6 +493,7 @@ static void take_over(struct sandbox *sb, pid_t pid)
 	struct keeper_ref ref = ref_of(sb);
 
 	sb->phase = PHASE_ADOPT;
+	sb->is_adopting = true;
 	sb->init_pid = pid;
 	sb->call.done = on_adopted;
 	keeper_ask(keeper_of(sb), &sb->call, KEEPER_ADOPT, &ref);

@@ -77,6 +77,7 @@ struct sandbox {
 	unsigned phase;                   /* of starting and destroying; sandbox.c knows */
 	struct list uses, stops, deletes; /* who waits */
 	bool is_seen;                     /* the keeper's list named it */
+	bool is_adopting;                 /* STARTING, but it was started before */
 	bool is_kill_owed;                /* the keeper was away when it was asked to */
 	bool is_condemned;                /* STOPPING because of `err` */
 	struct err err;

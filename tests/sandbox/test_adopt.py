@@ -2,9 +2,11 @@
 
 import concurrent.futures
 import os
+import signal
+import threading
 import time
 
-from ground import check, equal, main, until
+from ground import TIMEOUT, check, equal, main, until
 
 
 def settle(g):
@@ -75,6 +77,33 @@ def test_keeper_killed(g):
     equal(g.out("a", "cat f"), "kept\n", "the disk")
 
 
+def test_keeper_gone_for_good(g):
+    """Keeper and monitor die, and nobody brings them back: nothing hangs, and the answer says what helps."""
+    g.out("a", "true")
+    answers = []
+
+    def run():
+        answers.append(g.exec("a", "sleep 1000", timeout_ms=2000))
+
+    init = g.inits()[0]
+    running = threading.Thread(target=run)
+    running.start()
+    until(lambda: g.sandbox("a")["execs"] == 1, "the exec to run")
+    g.kill_keeper_and_monitor()
+    os.kill(init, signal.SIGKILL)
+    running.join(TIMEOUT)
+    check(answers and answers[0].reason in ("lost", "timeout"), answers)
+    for method, target in (("POST", "/v1/sandbox/a/start"), ("POST", "/v1/sandbox/a/sleep"),
+                           ("POST", "/v1/sandbox/b/start"), ("DELETE", "/v1/sandbox/a")):
+        reply = g.request(method, target)
+        equal((reply.status, reply.json()["code"]), (503, "unavailable"), (method, target))
+        check("berth up" in reply.json()["error"], reply)
+    g.berthd.terminate()
+    equal(g.berthd.wait(TIMEOUT), 0, "berthd's exit code")
+    g.start()
+    equal(g.out("a", "echo x"), "x\n", "after a restart")
+
+
 def test_keeper_killed_at_work(g):
     """kill -9 of the keeper while it starts, stops and deletes: each is done, or done again."""
     g.out("zero", ["true"])
@@ -91,7 +120,7 @@ def test_keeper_killed_at_work(g):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         done = [pool.submit(try_all, i) for i in range(4)]
         for _ in range(3):
-            until(lambda: g.keeper() and len(g.inits()) > 0, "work")
+            until(lambda: g.keeper() and (len(g.inits()) > 0 or all(f.done() for f in done)), "work")
             g.kill_keeper()
         for future in done:
             future.result()
@@ -211,5 +240,5 @@ def test_deleted_after(g):
 
 
 main([test_berthd_killed, test_berthd_stopped, test_keeper_killed, test_keeper_killed_at_work,
-      test_end_without_keeper, test_keeper_gone, test_berthd_and_keeper_killed, test_all_killed, test_exec_while_away,
-      test_many_groups,      test_init_killed_while_away, test_deleted_after])
+      test_keeper_gone_for_good, test_end_without_keeper, test_keeper_gone, test_berthd_and_keeper_killed,
+      test_all_killed, test_exec_while_away, test_many_groups, test_init_killed_while_away, test_deleted_after])
