@@ -111,9 +111,12 @@ static void set_reading(struct conn *c, bool wanted)
 		server_watch(c); /* without reads, the client's end must be looked for */
 }
 
-/* Answers a request that has no exchange yet, or whose body was still being read. */
+/* Answers a request that has no exchange yet, or whose body was still being read. The caller
+ * proceeds. */
 static void refuse(struct conn *c, const struct err *err)
 {
+	bool was_processing = c->is_processing;
+
 	c->is_garbled = true;
 	c->close_wanted = true;
 	if (!c->exchange) {
@@ -129,7 +132,9 @@ static void refuse(struct conn *c, const struct err *err)
 	if (c->admission == ADMIT_NOT)
 		exchange_header(c->exchange, "Retry-After", "1");
 	enter(c, CONN_BUSY);
+	c->is_processing = true;
 	exchange_reply_err(c->exchange, err);
+	c->is_processing = was_processing;
 }
 
 static void flush(struct conn *c)
@@ -550,6 +555,7 @@ static void turn_away(struct conn *c)
 
 	err_set(&err, -EAGAIN, ERR_UNAVAILABLE, "too many connections: close some and try again");
 	refuse(c, &err);
+	conn_proceed(c);
 }
 
 void conn_accept(struct server *server, uv_stream_t *listener, enum admission admission)

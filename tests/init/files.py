@@ -49,7 +49,7 @@ class Answer:
             self.count, self.bytes, self.has_more = f.take("<QQI")
             self.where = f.bytes()
         else:
-            self.link, self.original, self.xattrs = f.bytes(), f.bytes(), f.bytes()
+            self.link, self.original, self.xattrs, self.map = f.bytes(), f.bytes(), f.bytes(), f.bytes()
         assert f.at == len(data), "trailing bytes"
 
     def __repr__(self):
@@ -64,7 +64,7 @@ def request(op, path, flags=0, mode=0, limit=0, other=b"", cursor=b"", patterns=
 def entry(name, kind=FILE, mode=0o644, size=0, mtime_ns=0, ids=(0, 0), link=b"", original=b"", xattrs=b""):
     stat = struct.pack(STAT_LAYOUT, kind, mode, *ids, 1, size, mtime_ns, 0, 0, 0)
     return s.frame(ENTRY, 0, s.run(os.fsencode(name)) + stat + s.run(os.fsencode(link))
-                   + s.run(os.fsencode(original)) + s.run(xattrs))
+                   + s.run(os.fsencode(original)) + s.run(xattrs) + s.run(b""))
 
 
 def data(content):
@@ -220,11 +220,14 @@ class Files:
 
     def unpack(self, path, *frames, flags=0):
         worker = self.worker(request(UNPACK, path, flags=flags))
+        result = worker.next()
         try:
-            worker.send(*frames, END_FRAME)
+            if not result.error:
+                worker.send(*frames, END_FRAME)
         except BrokenPipeError:
             pass  # it has refused before it read all
-        result = worker.next()
+        if not result.error:
+            result = worker.next()
         self.t.equal((worker.rest(), worker.end()), (b"", 0), f"the end of {path}")
         return result
 

@@ -161,6 +161,7 @@ def odd_entries(t, box, peer):
                  (f.entry("cut", size=5), f.entry("other")), (f.entry("cut", size=5)[:-3],), (s.frame(f.GO, 0),),
                  (f.entry("cut", size=5), f.END_FRAME)):
         worker = files.worker(f.request(f.UNPACK, "/tmp/od"), *sent)
+        t.equal(worker.next().error, 0, "it waits for entries")
         worker.close_stdin()
         t.equal((worker.rest(), worker.end()), (b"", 1), "cut off")
     t.equal(files.simple(f.STAT, "/tmp/od/cut").error, errno.ENOENT, "all or nothing")

@@ -1,15 +1,16 @@
 """The keeper's frames (proto/keeper.h), written down a second time so that the two must agree."""
 
 import array
+import os
+import re
 import socket
 import struct
 
 HELLO, START, KILL, REMOVE, FORGET, GROUP_NEW, GROUP_END, STATS, USAGE, ADOPT = range(1, 11)
 WELCOME, RUNNING, STARTED, EXITED, DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, ADOPTED = range(64, 74)
 HAS_GROUPS, HAS_RANGES, IS_ROOTLESS = 16, 32, 64
-ERRORS = {1: "invalid_request", 4: "not_found", 7: "conflict", 8: "sandbox_restarted",
-          15: "internal", 16: "unsupported", 17: "start_failed", 21: "capacity_exceeded",
-          22: "timeout"}
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../base/err.h"), encoding="utf-8") as header:
+    ERRORS = dict(enumerate(name.lower() for name in re.findall(r"^\tERR_([A-Z_]+),", header.read(), re.M)))
 
 # s: bytes, I: u32, Q: u64
 FIELDS = {

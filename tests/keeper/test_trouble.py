@@ -1,5 +1,6 @@
 """berth-keeper when things go wrong around it. usage: test_trouble.py BUILD root|user RUNTIME"""
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -25,13 +26,23 @@ def stop_young_keeper(place):
     return int(now[0])
 
 
+@contextlib.contextmanager
+def sleeper():
+    """Somebody else's process."""
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_monitor_killed_early(place):
     """kill -9 of the monitor while a keeper begins: whoever inherits it keeps its own children"""
     place.start()
     libc = ctypes.CDLL(None)
     libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: in the place of the machine's first process
     try:
-        with subprocess.Popen(["sleep", "1000"]) as bystander:
+        with sleeper() as bystander:
             keeper = stop_young_keeper(place)
             equal(place.log_text().count("keeper.sock serves"), 1, "it was stopped before it served")
             # The monitor has told it everything by now; else it would find out by itself.
@@ -48,7 +59,7 @@ def test_monitor_killed_early(place):
 
 def test_wrong_init(place):
     """a runtime that names somebody else's process: no start, and that one is left alone"""
-    with subprocess.Popen(["sleep", "1000"]) as bystander:
+    with sleeper() as bystander:
         place.runtime = place.path("runtime")
         with open(place.runtime, "w", encoding="utf-8") as file:
             file.write(f"#!/bin/sh\n[ -f config.json ] && echo {bystander.pid} >pid\nexit 0\n")
