@@ -57,6 +57,13 @@ struct tar_writer {
 	tar_sink_fn *sink;
 	void *arg;
 	void *zeros;
+	bool is_over; /* nothing more goes out */
+	/* What the last entry still has to get, and where its data is: libarchive fills up what is
+	 * missing at once, and a hole that is not in the map is written as zeros. Both may be as
+	 * long as a hostile worker likes. */
+	uint64_t size, at;
+	size_t map_len, map_next;
+	char map[FILE_MAP_MAX];
 	char root[FILE_PATH_MAX + 1];
 };
 
@@ -64,6 +71,8 @@ static la_ssize_t on_output(struct archive *a, void *arg, const void *bytes, siz
 {
 	struct tar_writer *w = arg;
 
+	if (w->is_over)
+		return -1;
 	w->sink(w->arg, (struct str){bytes, len});
 	return (la_ssize_t)len;
 }
@@ -89,7 +98,8 @@ struct tar_writer *tar_writer_new(const char *root, tar_sink_fn *sink, void *arg
 			-1, 0);
 	w->archive = archive_write_new();
 	if (w->zeros == MAP_FAILED || !w->archive ||
-	    archive_write_set_format_pax_restricted(w->archive) != ARCHIVE_OK ||
+	    /* Not the restricted one, which has whole seconds only. */
+	    archive_write_set_format_pax(w->archive) != ARCHIVE_OK ||
 	    /* Else libarchive composes names anew (NFC) when it reads them, and two may become one.
 	     */
 	    archive_write_add_filter_none(w->archive) != ARCHIVE_OK ||
@@ -103,10 +113,11 @@ struct tar_writer *tar_writer_new(const char *root, tar_sink_fn *sink, void *arg
 
 void tar_writer_free(struct tar_writer *w)
 {
-	if (w->archive) {
-		archive_write_fail(w->archive); /* nothing more goes out, whatever is left */
+	/* It is closed, if need be, and its first write fails: after archive_write_fail() it would
+	 * not be, and lose the memory that it only frees there. */
+	w->is_over = true;
+	if (w->archive)
 		archive_write_free(w->archive);
-	}
 	if (w->zeros != MAP_FAILED)
 		munmap(w->zeros, ZEROS_SIZE);
 	free(w);
@@ -186,13 +197,26 @@ static int set_map(struct archive_entry *e, const struct file_entry *entry)
 	return 0;
 }
 
+/* As a walk below one directory gives it. */
+static bool is_inside(struct str name)
+{
+	if (name.len && name.at[0] == '/')
+		return false;
+	while (name.len) {
+		if (str_eq(str_cut(&name, '/'), STR("..")))
+			return false;
+	}
+	return true;
+}
+
 static int fill(struct tar_writer *w, struct archive_entry *e, const struct file_entry *entry)
 {
 	const struct file_stat *s = &entry->stat;
 	struct str name = entry->name.len ? entry->name : str_of(w->root);
 	bool has_data = s->type == FILE_TYPE_FILE && !entry->original.len;
 
-	if (!type_of(s->type) || memchr(name.at, '\0', name.len) || s->size > SIZE_MAX_OF_FILE)
+	if (!type_of(s->type) || memchr(name.at, '\0', name.len) || s->size > SIZE_MAX_OF_FILE ||
+	    !is_inside(name) || !is_inside(entry->original) || w->at != w->size)
 		return -EBADMSG;
 	set_text(e, name, archive_entry_copy_pathname);
 	archive_entry_set_filetype(e, type_of(s->type));
@@ -208,7 +232,19 @@ static int fill(struct tar_writer *w, struct archive_entry *e, const struct file
 		set_text(e, entry->original, archive_entry_copy_hardlink);
 	if (has_data && set_map(e, entry) < 0)
 		return -EBADMSG;
+	w->at = 0;
+	w->size = has_data ? s->size : 0;
+	w->map_next = 0;
+	w->map_len = has_data ? entry->map.len : 0;
+	if (w->map_len)
+		memcpy(w->map, entry->map.at, w->map_len);
 	return set_xattrs(e, entry->xattrs);
+}
+
+static int told_nonsense(struct err *err)
+{
+	return err_set(err, -EBADMSG, ERR_EXEC_TRANSPORT_ERROR,
+		       "the sandbox told nonsense about its files, or of one past 16 TiB");
 }
 
 int tar_writer_entry(struct tar_writer *w, const struct file_entry *entry, struct err *err)
@@ -219,12 +255,11 @@ int tar_writer_entry(struct tar_writer *w, const struct file_entry *entry, struc
 	if (!e)
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	if (fill(w, e, entry) < 0)
-		return err_set(err, -EBADMSG, ERR_EXEC_TRANSPORT_ERROR,
-			       "the sandbox told nonsense about its files, or of one past 16 TiB");
+		return told_nonsense(err);
 	return archive_write_header(w->archive, e) < ARCHIVE_WARN ? wfail(w, err) : 0;
 }
 
-int tar_writer_bytes(struct tar_writer *w, struct str bytes, struct err *err)
+static int put_bytes(struct tar_writer *w, struct str bytes, struct err *err)
 {
 	while (bytes.len) {
 		la_ssize_t n = archive_write_data(w->archive, bytes.at, bytes.len);
@@ -236,14 +271,40 @@ int tar_writer_bytes(struct tar_writer *w, struct str bytes, struct err *err)
 	return 0;
 }
 
+int tar_writer_bytes(struct tar_writer *w, struct str bytes, struct err *err)
+{
+	if (bytes.len > w->size - w->at)
+		return told_nonsense(err);
+	w->at += bytes.len;
+	return put_bytes(w, bytes, err);
+}
+
+/* Of the last entry, from where it is now: nothing of it is data. */
+static bool is_hole(struct tar_writer *w, uint64_t size)
+{
+	if (!w->map_len || size > w->size - w->at)
+		return false;
+	for (; w->map_next < w->map_len; w->map_next += 16) {
+		uint64_t start = number_at(w->map + w->map_next, 8);
+		uint64_t len = number_at(w->map + w->map_next + 8, 8);
+
+		if (start + len > w->at)
+			return w->at + size <= start;
+	}
+	return true;
+}
+
 int tar_writer_hole(struct tar_writer *w, uint64_t size, struct err *err)
 {
 	int r = 0;
 
+	if (!is_hole(w, size))
+		return told_nonsense(err);
+	w->at += size;
 	while (size && r == 0) {
 		size_t len = size < ZEROS_SIZE ? (size_t)size : ZEROS_SIZE;
 
-		r = tar_writer_bytes(w, (struct str){w->zeros, len}, err);
+		r = put_bytes(w, (struct str){w->zeros, len}, err);
 		size -= len;
 	}
 	return r;
@@ -253,6 +314,8 @@ int tar_writer_end(struct tar_writer *w, struct err *err)
 {
 	with_locale(true);
 
+	if (w->at != w->size)
+		return told_nonsense(err);
 	return archive_write_close(w->archive) != ARCHIVE_OK ? wfail(w, err) : 0;
 }
 
@@ -492,7 +555,8 @@ static int read_all(struct reading *r, struct err *err)
 	    archive_read_open(r->archive, r, NULL, on_input, NULL) != ARCHIVE_OK)
 		return damaged(r, err);
 	while (error == 0 && (got = archive_read_next_header(r->archive, &e)) != ARCHIVE_EOF) {
-		if (got < ARCHIVE_WARN)
+		/* ARCHIVE_RETRY is a header that makes no sense, with an entry that is empty. */
+		if (got != ARCHIVE_OK && got != ARCHIVE_WARN)
 			return damaged(r, err);
 		error = put_entry(r, e, err);
 	}
