@@ -209,7 +209,8 @@ void handle_persist(struct exchange *x)
 	if (!p)
 		return;
 	p->call.close = close_writer;
-	if (take_tree(&p->call, &err) < 0 || take_excludes(&p->call, &err) < 0)
+	if (take_tree(&p->call, &err) < 0 || take_excludes(&p->call, &err) < 0 ||
+	    file_call_flag(&p->call, "sparse", FILE_SPARSE, &err) < 0)
 		file_call_fail(&p->call, &err);
 	else
 		file_call_start(&p->call);

@@ -91,6 +91,7 @@ enum file_flags {
 	FILE_HAS_MODE = 4,  /* write, mkdir: `mode`; else the old file's, or 0644 and 0755 */
 	FILE_NO_FOLLOW = 8, /* stat: of a link itself */
 	FILE_OWNERS = 16,   /* unpack: the archive's owners, not the sandbox's user */
+	FILE_SPARSE = 32,   /* pack: tell of holes; else they are zeros */
 };
 
 struct file_request {

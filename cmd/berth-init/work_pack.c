@@ -165,7 +165,7 @@ static int put_open(struct work *w, struct file_entry *entry, int fd)
 		entry->stat.size = 0;
 	else if (error == 0 && st.st_nlink > 1)
 		entry->original = links_find(&w->links, &st, entry->name);
-	if (S_ISREG(st.st_mode) && !entry->original.len)
+	if ((w->request.flags & FILE_SPARSE) && S_ISREG(st.st_mode) && !entry->original.len)
 		entry->map = make_map(fd, &st, map);
 	if (error == 0)
 		error = stream_put(&w->stream, FILE_ENTRY, file_entry_fields, entry);

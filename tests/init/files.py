@@ -9,7 +9,7 @@ import sandbox as s
 WORKER = 16
 REQUEST, GO, RESULT, ENTRY, DATA, HOLE, END = range(1, 8)
 READ, WRITE, REMOVE, STAT, LIST, MKDIR, MOVE, COPY, CHMOD, PACK, UNPACK = range(1, 12)
-RECURSIVE, HIDDEN, HAS_MODE, NO_FOLLOW, OWNERS = 1, 2, 4, 8, 16
+RECURSIVE, HIDDEN, HAS_MODE, NO_FOLLOW, OWNERS, SPARSE = 1, 2, 4, 8, 16, 32
 NONE, FILE, DIRECTORY, LINK, FIFO, SOCKET, CHAR_DEVICE, BLOCK_DEVICE = range(8)
 AT_REQUEST, AT_PATH, AT_PARENT, AT_OTHER, AT_DATA, AT_ENTRY = range(6)
 STAT_LAYOUT = "<IIIIIQQQQQ"
@@ -201,7 +201,7 @@ class Files:
 
     def pack(self, path, patterns=()):
         """([(entry, pieces)], RESULT); a piece is bytes, or the size of a hole."""
-        worker = self.worker(request(PACK, path, patterns=patterns))
+        worker = self.worker(request(PACK, path, flags=SPARSE, patterns=patterns))
         answer, packed = worker.next(), []
         while not answer.error:
             answer = worker.next()
