@@ -4,6 +4,7 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <locale.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,14 +23,22 @@
  * take them for UTF-8; what is not goes out as bytes. To read them it must not, or it composes them
  * anew (NFC), and two may become one: in the plain locale it gives up, and keeps the bytes.
  */
+static locale_t plain, utf8;
+
+static void make_locales(void)
+{
+	plain = newlocale(LC_CTYPE_MASK, "C", (locale_t)0);
+	utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+}
+
 static locale_t use_locale(bool is_utf8)
 {
-	static locale_t locales[2];
-	locale_t *l = &locales[is_utf8];
+	static pthread_once_t once = PTHREAD_ONCE_INIT; /* archives are read on many threads */
+	locale_t locale;
 
-	if (!*l)
-		*l = newlocale(LC_CTYPE_MASK, is_utf8 ? "C.UTF-8" : "C", (locale_t)0);
-	return uselocale(*l ? *l : LC_GLOBAL_LOCALE);
+	pthread_once(&once, make_locales);
+	locale = is_utf8 ? utf8 : plain;
+	return uselocale(locale ? locale : LC_GLOBAL_LOCALE);
 }
 
 static void restore_p(locale_t *before)
