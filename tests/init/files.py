@@ -221,12 +221,11 @@ class Files:
     def unpack(self, path, *frames, flags=0):
         worker = self.worker(request(UNPACK, path, flags=flags))
         result = worker.next()
-        try:
-            if not result.error:
-                worker.send(*frames, END_FRAME)
-        except BrokenPipeError:
-            pass  # it has refused before it read all
         if not result.error:
+            try:
+                worker.send(*frames, END_FRAME)
+            except BrokenPipeError:
+                pass  # it has refused before it read all
             result = worker.next()
         self.t.equal((worker.rest(), worker.end()), (b"", 0), f"the end of {path}")
         return result
