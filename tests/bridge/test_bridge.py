@@ -17,7 +17,8 @@ sys.path.append(os.path.join(HERE, "..", "sandbox"))
 from ground import Failed, check, equal, main  # noqa: E402
 
 TOKEN = "a-token-for-the-bridge-that-is-long-enough-0123456789"
-NPM = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+NPM = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error",
+       "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]  # each case says so: none may take long to find out
 
 
 def packages(build):
