@@ -17,6 +17,7 @@
 
 #define CONNECT_TIMEOUT_MS 5000
 #define POLL_MS            1000
+#define PIECE_SIZE         (256L * 1024)
 #define ERROR_ARENA_MAX    (1024 * 1024)
 
 void answer_init(struct answer *answer)
@@ -91,7 +92,8 @@ struct transfer {
 	struct answer *answer;
 	const char *where; /* whom we ask, for sentences */
 	struct sse_reader reader;
-	bool is_stream;   /* the answer is one */
+	bool is_stream;   /* the answer is one, of events */
+	bool is_bytes;    /* it is handed on as it is */
 	bool is_finished; /* its last event has come */
 	bool is_starved;  /* the body waits for bytes */
 	int error;        /* of ours, not curl's */
@@ -112,6 +114,14 @@ static bool is_event_stream(struct transfer *t)
 	curl_easy_getinfo(t->curl, CURLINFO_CONTENT_TYPE, &type);
 	return t->request->stream && t->request->stream->event && status == 200 && type &&
 	       str_starts_with(str_of(type), STR("text/event-stream"));
+}
+
+static bool is_wanted_bytes(struct transfer *t)
+{
+	long status = 0;
+
+	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
+	return t->request->stream && t->request->stream->bytes && status >= 200 && status < 300;
 }
 
 static int take_events(struct transfer *t, struct str bytes)
@@ -138,10 +148,13 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
 	struct str piece = {bytes, size * count};
 
 	t->is_stream = t->is_stream || is_event_stream(t);
+	t->is_bytes = t->is_bytes || is_wanted_bytes(t);
 	/* Anything but the full count makes curl stop with CURLE_WRITE_ERROR. */
-	if (!t->is_stream)
+	if (t->is_bytes)
+		t->error = t->request->stream->bytes(t->request->stream->arg, piece);
+	else if (!t->is_stream)
 		return buf_append_str(&t->answer->body, piece) < 0 ? 0 : piece.len;
-	if (!t->is_finished)
+	else if (!t->is_finished)
 		t->error = take_events(t, piece);
 	return t->error < 0 ? 0 : piece.len;
 }
@@ -157,7 +170,8 @@ static bool is_readable(int fd)
 static size_t on_read(char *room, size_t size, size_t count, void *arg)
 {
 	struct transfer *t = arg;
-	int fd = t->request->stream->body_fd;
+	const struct client_stream *stream = t->request->stream;
+	int fd = stream->body_fd;
 	ssize_t n;
 
 	if (!is_readable(fd)) {
@@ -167,10 +181,8 @@ static size_t on_read(char *room, size_t size, size_t count, void *arg)
 	do
 		n = read(fd, room, size * count);
 	while (n < 0 && errno == EINTR);
-	if (n >= 0)
-		return (size_t)n;
-	t->error = -errno;
-	return CURL_READFUNC_ABORT;
+	t->error = n < 0 ? -errno : stream->sent ? stream->sent(stream->arg, (size_t)n) : 0;
+	return t->error < 0 ? CURL_READFUNC_ABORT : (size_t)n;
 }
 
 /* Keeps a copy of curl's socket, which is closed by the time we want to know its peer. */
@@ -296,6 +308,9 @@ static int judge(struct transfer *t, CURLcode code, const char *detail, struct e
 		return err_set(err, -ECONNRESET, ERR_UNAVAILABLE,
 			       "%s broke off: how the command ended, or whether, is not known",
 			       t->where);
+	if (t->is_bytes && code != CURLE_OK)
+		return err_set(err, -ECONNRESET, ERR_UNAVAILABLE,
+			       "%s broke off: not everything has come", t->where);
 	if (code != CURLE_OK)
 		return curl_failed(code, t->where, detail, err);
 	return answer_judge(t->answer, t->where, err);
@@ -345,7 +360,9 @@ static int set_headers(struct transfer *t, struct curl_slist **headers)
 {
 	const struct client_stream *stream = t->request->stream;
 	const char *const lines[] = {
-		stream && stream->event ? "Accept: text/event-stream" : "Accept: application/json",
+		stream && stream->event   ? "Accept: text/event-stream"
+		: stream && stream->bytes ? "Accept: */*"
+					  : "Accept: application/json",
 		stream && stream->body_fd >= 0 ? "Content-Type: application/octet-stream"
 		: t->request->body.len         ? "Content-Type: application/json"
 					       : "Content-Type:", /* not curl's guess */
@@ -408,6 +425,10 @@ static int perform(struct transfer *t, struct curl_slist **headers, struct err *
 	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)t->request->timeout_ms);
 	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
 	curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
+	/* What ".." in a sandbox's path means is the sandbox's affair. */
+	curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
+	curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, PIECE_SIZE);
+	curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, PIECE_SIZE);
 	curl_easy_setopt(curl, CURLOPT_USERAGENT, "berth/" BERTH_VERSION);
 	multi = curl_multi_init();
 	if (!multi)

@@ -1,7 +1,7 @@
 /*
- * One request to the daemon and its answer, whole or as a stream of events. "Nobody there", "left
- * over" and "not allowed" are told apart, and the socket's path may be longer than an address
- * holds.
+ * One request to the daemon and its answer, whole or as a stream of events or bytes. "Nobody
+ * there", "left over" and "not allowed" are told apart, and the socket's path may be longer than an
+ * address holds.
  */
 #ifndef BERTH_CMD_CLIENT_H
 #define BERTH_CMD_CLIENT_H
@@ -46,12 +46,17 @@ bool client_holder(const struct globals *globals, const struct paths *paths, str
 int client_get(const struct globals *globals, const char *path, struct answer *ret,
 	       struct err *err);
 
-/* What goes back and forth while an answer comes as events. */
+/* What goes back and forth while an answer comes, as events or as bytes. */
 struct client_stream {
 	int body_fd;      /* its bytes are the request's body, as they come; -1: none */
 	int interrupt_fd; /* readable: give up with -EINTR; -1: none */
 	/* 0: go on; 1: that was the last one; negative: give up with that. NULL: JSON is wanted. */
 	int (*event)(void *arg, const struct sse_event *event);
+	/* The bytes of an answer that is no failure. 0, or negative: give up. NULL: they are kept.
+	 */
+	int (*bytes)(void *arg, struct str bytes);
+	/* So much of the body was read, 0 at its end. Negative: it is not sent as a whole. */
+	int (*sent)(void *arg, size_t len);
 	void *arg;
 };
 

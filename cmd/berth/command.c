@@ -102,16 +102,12 @@ void command_close(struct command *command)
 	free(command->env);
 }
 
-/*
- * In pieces that a pipe takes whole when it is said to be writable, so that a reader who sleeps
- * cannot keep us from hearing Ctrl-C.
- */
-static int pass_on(const struct running *running, int fd, const char *at, size_t len)
+int command_pass_on(int interrupt_fd, int fd, const char *at, size_t len)
 {
 	while (len > 0) {
 		struct pollfd fds[] = {
 			{.fd = fd, .events = POLLOUT},
-			{.fd = running->interrupt_fd, .events = POLLIN},
+			{.fd = interrupt_fd, .events = POLLIN},
 		};
 		ssize_t n;
 
@@ -141,7 +137,7 @@ static int on_output(struct running *running, int fd, struct str data)
 		return -ENOMEM;
 	if (base64_decode(data, room, &len) < 0)
 		return -EPROTO;
-	return pass_on(running, fd, room, len);
+	return command_pass_on(running->interrupt_fd, fd, room, len);
 }
 
 /* What `exit` and `error` events tell, and an answer in JSON. */
@@ -243,8 +239,7 @@ static int show_answer(const struct running *running, const struct answer *answe
 	return code;
 }
 
-/* As a shell says it. The signal that was heard is taken; the next does what it always does. */
-static int interrupted(int fd)
+int command_interrupted(int fd)
 {
 	struct signalfd_siginfo info = {.ssi_signo = SIGINT};
 
@@ -259,7 +254,7 @@ static int finish(const struct running *running, const struct answer *answer, in
 	if (r == -EPIPE)
 		return EXIT_PIPE;
 	if (r == -EINTR)
-		return interrupted(running->interrupt_fd);
+		return command_interrupted(running->interrupt_fd);
 	if (r == -EPROTO) {
 		screen_error("an event cannot be understood (is it berthd's?)");
 		return EXIT_NOT_RUN;

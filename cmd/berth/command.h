@@ -40,6 +40,18 @@ void command_close(struct command *command);
  */
 sigset_t command_hold_signals(sigset_t *ret_before);
 
+/*
+ * Writes all of it, in pieces that a pipe takes whole when it is said to be writable, so that a
+ * reader who sleeps cannot keep us from hearing Ctrl-C: -EINTR then.
+ */
+int command_pass_on(int interrupt_fd, int fd, const char *at, size_t len);
+
+/*
+ * The exit code, as a shell says it, of signals that came by a signalfd. The one that was heard is
+ * taken; the next does what it always does.
+ */
+int command_interrupted(int fd);
+
 /* The command's exit code, EXIT_NOT_RUN, EXIT_PIPE, or 128 and the signal that ended it. */
 int command_run(const struct command *command);
 
