@@ -11,6 +11,7 @@
 static const struct example examples[] = {
 	{ "berth run --rm -- python3 -c 'print(6 * 7)'", "one command in a sandbox of its own" },
 	{ "berth exec web -- ls -l", "in the sandbox `web`, which is made if need be" },
+	{ "berth cp -r ./src web:", "files into it, and out with `berth cp -r web:src .`" },
 	{ "berth doctor", "what this machine can and cannot do, and how to mend it" },
 	{ "berth up",     "start the daemon in the background" },
 	{ "berth info",   "what the running daemon offers" },

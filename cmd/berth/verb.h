@@ -77,18 +77,23 @@ struct verb {
 	int (*run)(const struct call *call); /* gives the exit code */
 };
 
+extern const struct verb verb_cat;
+extern const struct verb verb_cp;
 extern const struct verb verb_create;
 extern const struct verb verb_doctor;
 extern const struct verb verb_down;
 extern const struct verb verb_exec;
+extern const struct verb verb_files;
 extern const struct verb verb_help;
 extern const struct verb verb_info;
 extern const struct verb verb_inspect;
 extern const struct verb verb_ls;
+extern const struct verb verb_put;
 extern const struct verb verb_rm;
 extern const struct verb verb_run;
 extern const struct verb verb_start;
 extern const struct verb verb_stop;
+extern const struct verb verb_tar;
 extern const struct verb verb_up;
 extern const struct verb verb_version;
 

@@ -1,0 +1,181 @@
+#include "cmd/berth/haul.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "cmd/berth/command.h"
+#include "cmd/berth/screen.h"
+
+int haul_init(struct haul *haul, const struct globals *globals)
+{
+	sigset_t endings;
+
+	*haul = (struct haul){.globals = globals, .interrupt_fd = -1};
+	answer_init(&haul->answer);
+	buf_init(&haul->target, REMOTE_TARGET_MAX);
+	progress_init(&haul->progress);
+	signal(SIGPIPE, SIG_IGN);
+	endings = command_hold_signals(&haul->before);
+	haul->interrupt_fd = signalfd(-1, &endings, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (haul->interrupt_fd >= 0)
+		return EXIT_OK;
+	screen_error("cannot wait for signals: %m");
+	haul_close(haul);
+	return EXIT_FAILED;
+}
+
+void haul_close(struct haul *haul)
+{
+	progress_end(&haul->progress);
+	if (haul->interrupt_fd >= 0)
+		close(haul->interrupt_fd);
+	answer_close(&haul->answer);
+	buf_close(&haul->target);
+	sigprocmask(SIG_SETMASK, &haul->before, NULL);
+}
+
+bool haul_is_interrupted(const struct haul *haul)
+{
+	struct pollfd p = {.fd = haul->interrupt_fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0;
+}
+
+int haul_fail(struct haul *haul, int error, const char *format, ...)
+{
+	char sentence[sizeof(haul->own.sentence)];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sentence, sizeof(sentence), format, args);
+	va_end(args);
+	return err_set(&haul->own, error, ERR_INTERNAL, "%s", sentence);
+}
+
+static int ask(struct haul *haul, const char *method, const struct client_stream *stream,
+	       unsigned timeout_ms)
+{
+	struct client_request request = {
+		.method = method, .stream = stream, .timeout_ms = timeout_ms};
+	int r = buf_append(&haul->target, "", 1);
+
+	if (r < 0)
+		return haul_fail(haul, r, "the path is too long");
+	request.path = buf_at(&haul->target);
+	buf_consume(&haul->answer.body, buf_len(&haul->answer.body));
+	r = client_send(haul->globals, &request, &haul->answer, &haul->err);
+	buf_consume(&haul->target, buf_len(&haul->target));
+	progress_end(&haul->progress);
+	return r;
+}
+
+int haul_ask(struct haul *haul, const char *method)
+{
+	struct client_stream stream = {.body_fd = -1, .interrupt_fd = haul->interrupt_fd};
+
+	/* A sandbox may have to be started first. */
+	return ask(haul, method, &stream, CLIENT_WAIT_MS);
+}
+
+struct receiving {
+	struct haul *haul;
+	haul_sink_fn *sink;
+	void *arg;
+	int fd;
+};
+
+static int on_bytes(void *arg, struct str bytes)
+{
+	struct receiving *receiving = arg;
+
+	progress_add(&receiving->haul->progress, bytes.len);
+	return receiving->sink(receiving->arg, bytes);
+}
+
+int haul_receive(struct haul *haul, const char *method, haul_sink_fn *sink, void *arg)
+{
+	struct receiving receiving = {.haul = haul, .sink = sink, .arg = arg};
+	struct client_stream stream = {.body_fd = -1,
+				       .interrupt_fd = haul->interrupt_fd,
+				       .bytes = on_bytes,
+				       .arg = &receiving};
+
+	return ask(haul, method, &stream, 0);
+}
+
+static int on_bytes_for_fd(void *arg, struct str bytes)
+{
+	struct receiving *receiving = arg;
+	int r = command_pass_on(receiving->haul->interrupt_fd, receiving->fd, bytes.at, bytes.len);
+
+	if (r < 0 && r != -EINTR && r != -EPIPE)
+		return haul_fail(receiving->haul, r, "cannot write the answer: %s", strerror(-r));
+	return r;
+}
+
+int haul_receive_fd(struct haul *haul, const char *method, int fd)
+{
+	struct receiving receiving = {.haul = haul, .fd = fd};
+
+	return haul_receive(haul, method, on_bytes_for_fd, &receiving);
+}
+
+struct sending {
+	struct haul *haul;
+	haul_end_fn *end;
+	void *arg;
+};
+
+static int on_sent(void *arg, size_t len)
+{
+	struct sending *sending = arg;
+
+	progress_add(&sending->haul->progress, len);
+	return len || !sending->end ? 0 : sending->end(sending->arg);
+}
+
+int haul_send(struct haul *haul, const char *method, int fd, haul_end_fn *end, void *arg)
+{
+	struct sending sending = {haul, end, arg};
+	struct client_stream stream = {.body_fd = fd,
+				       .interrupt_fd = haul->interrupt_fd,
+				       .sent = on_sent,
+				       .arg = &sending};
+
+	return ask(haul, method, &stream, 0);
+}
+
+int haul_stat(struct haul *haul, const struct remote *remote, struct arena *arena,
+	      struct file_info *ret)
+{
+	int r = remote_target(remote, "stat", &haul->target);
+
+	if (r < 0)
+		return haul_fail(haul, r, "the path is too long");
+	r = haul_ask(haul, "GET");
+	if (r == -EREMOTEIO && haul->answer.status == 404)
+		return 1;
+	return r < 0 ? r : file_info_parse(arena, &haul->answer, ret, &haul->err);
+}
+
+int haul_finish(struct haul *haul, int r)
+{
+	progress_end(&haul->progress);
+	if (r == 0)
+		return EXIT_OK;
+	if (r == -EINTR)
+		return command_interrupted(haul->interrupt_fd);
+	if (haul->own.code != ERR_NONE) {
+		screen_error("%s", haul->own.sentence);
+		return EXIT_FAILED;
+	}
+	if (r == -EPIPE)
+		return EXIT_PIPE;
+	if (haul->err.code == ERR_NONE)
+		err_set(&haul->err, r, ERR_INTERNAL, "%s", strerror(-r));
+	return client_failed(haul->globals, &haul->answer, r < 0 ? r : -EREMOTEIO, &haul->err);
+}

@@ -1,0 +1,61 @@
+/*
+ * Bytes on their way between us and a sandbox: requests that Ctrl-C ends, with progress shown, and
+ * what a verb's exit code becomes. SIGPIPE is ignored meanwhile, and told by -EPIPE.
+ */
+#ifndef BERTH_CMD_HAUL_H
+#define BERTH_CMD_HAUL_H
+
+#include <signal.h>
+
+#include "cmd/berth/client.h"
+#include "cmd/berth/progress.h"
+#include "cmd/berth/remote.h"
+
+struct haul {
+	const struct globals *globals;
+	int interrupt_fd;
+	sigset_t before;
+	struct progress progress;
+	struct answer answer; /* of the last request */
+	struct err err;       /* about the last request */
+	struct err own;       /* of our own side, files for example: it outranks the request's */
+	struct buf target;    /* of the next request: made by remote_...target(), see there */
+};
+
+/* EXIT_OK, or EXIT_FAILED with a sentence. */
+int haul_init(struct haul *haul, const struct globals *globals);
+void haul_close(struct haul *haul);
+
+/* Has Ctrl-C been pressed? */
+bool haul_is_interrupted(const struct haul *haul);
+
+/* Notes a failure of our own side and returns `error`. */
+__attribute__((format(printf, 3, 4))) int haul_fail(struct haul *haul, int error,
+						    const char *format, ...);
+
+/* All of these send to `target` and empty it; 0, or negative for haul_finish(). */
+
+/* The answer is kept. */
+int haul_ask(struct haul *haul, const char *method);
+
+typedef int haul_sink_fn(void *arg, struct str bytes);
+
+/* The answer goes to `sink`, which may stop it with an errno. */
+int haul_receive(struct haul *haul, const char *method, haul_sink_fn *sink, void *arg);
+
+/* The answer goes to a descriptor that may be slow. */
+int haul_receive_fd(struct haul *haul, const char *method, int fd);
+
+typedef int haul_end_fn(void *arg);
+
+/* The body is what `fd` has, if `end` says at its end that it was all; NULL: it was. */
+int haul_send(struct haul *haul, const char *method, int fd, haul_end_fn *end, void *arg);
+
+/* What is at a path, text in the arena. 1: there is nothing. */
+int haul_stat(struct haul *haul, const struct remote *remote, struct arena *arena,
+	      struct file_info *ret);
+
+/* The exit code; what needs words gets them on stderr. */
+int haul_finish(struct haul *haul, int r);
+
+#endif
