@@ -4,7 +4,9 @@ import base64
 import json
 import socket
 import threading
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+FILE_ROUTES = ("file", "dir", "stat", "persist", "hydrate")
 
 
 class Request:
@@ -41,6 +43,11 @@ class Client:
         body = b"" if value is None else json.dumps(value).encode()
         self.sock.sendall(f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: "
                           f"{len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+
+    def content(self, data, length=None, kind="application/octet-stream"):
+        """Bytes; with a length that is more than they are, the answer is broken off."""
+        self.sock.sendall(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: "
+                          f"{len(data) if length is None else length}\r\nConnection: close\r\n\r\n".encode() + data)
 
     def stream(self):
         self.sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
@@ -79,7 +86,9 @@ class Api:
 
     def __init__(self, listener, exec_handler=None):
         self.listener, self.exec, self.requests, self.sandboxes = listener, exec_handler, [], {}
+        self.targets = []  # of the requests, as they came
         self.page, self.threads, self.failures = 2, [], []
+        self.files = None  # the handler of file routes: (client, request, kind, path)
         self.thread = threading.Thread(target=self.accept, daemon=True)
         self.thread.start()
 
@@ -105,6 +114,7 @@ class Api:
                 headers[name.lower()] = value.strip()
             request = Request(line[0], line[1], headers, reader)
             self.requests.append((request.method, request.path))
+            self.targets.append(line[1])
             try:
                 self.route(Client(sock), request)
             except OSError:
@@ -121,6 +131,8 @@ class Api:
                 self.list(client, request)
         if len(parts) == 4 and parts[3] == "exec":
             return self.exec(client, request)
+        if self.files and parts[3:4] and parts[3] in FILE_ROUTES:
+            return self.files(client, request, parts[3], unquote("/" + "/".join(parts[4:])))
         return self.one(client, request, parts[2], parts[3:])
 
     def put(self, name, settings):
