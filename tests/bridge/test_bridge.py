@@ -114,5 +114,11 @@ def test_tokens(g):
 
 
 if __name__ == "__main__":
+    try:
+        packages(sys.argv[1])
+    except Failed as missing:
+        # What is tested is npm's to give; README.md names this skip.
+        print("1..0 # SKIP", " ".join(str(missing).split())[:300], flush=True)
+        sys.exit(0)
     main([test_commands, test_timeout, test_files, test_editor, test_archives, test_ends, test_mounts, test_tokens],
          start=lambda test: False)
