@@ -218,7 +218,8 @@ static void keep_word(char word[80], struct str text)
 {
 	text.len = text.len < 79 ? text.len : 79;
 	text.len = utf8_valid_len(text);
-	memcpy(word, text.at, text.len);
+	if (text.len)
+		memcpy(word, text.at, text.len);
 	word[text.len] = '\0';
 }
 
