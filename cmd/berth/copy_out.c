@@ -233,6 +233,8 @@ static int receive_tree(struct copy *copy, const char *path, bool is_new)
 		r = tree_unpack(&tree, &landing, &haul->own);
 	if (r == 0) {
 		r = remote_tree_target(&copy->remote, "persist", &haul->target);
+		if (r == 0)
+			r = buf_printf(&haul->target, "&sparse=1");
 		progress_start(&haul->progress, copy->remote.text, size);
 		if (r == 0)
 			r = haul_receive(haul, "POST", on_archive, &tree);

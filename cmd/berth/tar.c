@@ -28,6 +28,8 @@ static int pack(const struct call *call, struct haul *haul, const struct remote 
 	int r = remote_tree_target(remote, "persist", &haul->target);
 
 	if (r == 0)
+		r = buf_printf(&haul->target, "&sparse=1");
+	if (r == 0)
 		r = put_excludes(call, &haul->target);
 	if (r < 0)
 		return haul_fail(haul, r, "the path and the patterns are too long");

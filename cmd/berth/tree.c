@@ -332,16 +332,17 @@ static int unpack(struct tree *tree)
 static void *run(void *arg)
 {
 	struct tree *tree = arg;
-	/* libarchive looks at the locale to know what names are. */
-	locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+	/* libarchive looks at the locale to know what names are. To write them it must take them
+	 * for UTF-8; to read them it must not, or it composes them anew, and two may become one. */
+	locale_t locale = newlocale(LC_CTYPE_MASK, tree->source ? "C.UTF-8" : "C", (locale_t)0);
 
-	if (utf8)
-		uselocale(utf8);
+	if (locale)
+		uselocale(locale);
 	tree->result = tree->source ? pack(tree) : unpack(tree);
 	close(take_fd(&tree->far_fd));
 	uselocale(LC_GLOBAL_LOCALE);
-	if (utf8)
-		freelocale(utf8);
+	if (locale)
+		freelocale(locale);
 	return NULL;
 }
 

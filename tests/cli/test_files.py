@@ -118,9 +118,9 @@ def targets(place):
             (["put", "-m", "04755", "box:/x", "f"], "PUT /v1/sandbox/box/file/x?mode=04755"),
             (["cp", "f", "box:new"], "PUT /v1/sandbox/box/file/workspace/new?mode=0751"),
             (["cp", "-r", "d", "box:/srv/a&b"], "POST /v1/sandbox/box/hydrate?path=/srv/a%26b"),
-            (["tar", "box"], "POST /v1/sandbox/box/persist?path=/workspace"),
+            (["tar", "box"], "POST /v1/sandbox/box/persist?path=/workspace&sparse=1"),
             (["tar", "--exclude", "*.o", "--exclude", "a b", "box:src"],
-             "POST /v1/sandbox/box/persist?path=/workspace/src&excludes=%2A.o%2Ca%20b"),
+             "POST /v1/sandbox/box/persist?path=/workspace/src&sparse=1&excludes=%2A.o%2Ca%20b"),
             (["tar", "-x", "--owners", "box:/"], "POST /v1/sandbox/box/hydrate?path=/&owners=1")]:
         process = popen(place, *args)
         out, err = process.communicate(timeout=60)

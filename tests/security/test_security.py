@@ -15,7 +15,7 @@ import sys
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sandbox"))
 # pylint: disable=wrong-import-position
 import ground  # noqa: E402
-from ground import at_once, check, equal, lives, main, stat_of  # noqa: E402
+from ground import at_once, check, equal, lives, main, needs_root, stat_of  # noqa: E402
 
 REFUSED = (errno.EROFS, errno.ETXTBSY, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ESRCH)
 DENIED = (errno.EPERM, errno.ENOSYS, errno.EACCES)
@@ -79,6 +79,7 @@ def test_1(g):
         check(g.exec("a", attempt).code != 0, attempt)
 
 
+@needs_root
 def test_2(g):
     """2: an exec begins with fds 0, 1, 2; cwd is inside; cwd=/proc/self/fd/N is refused."""
     path = probe(g)
@@ -125,6 +126,7 @@ def private(pid):
     return {t for t in targets if not t.startswith(("anon_inode:", "/dev/")) and t not in ("/", "/proc")}
 
 
+@needs_root
 def test_3(g):
     """3: nothing of the daemon or of another sandbox is inherited, by init or by an exec."""
     running = [g.events(name, "echo; exec sleep 1000") for name in ("a", "a", "a", "b", "b")]
@@ -195,6 +197,7 @@ def run_image(g, name):
     return how
 
 
+@needs_root
 def test_4(g):
     """4: images whose mount points are symlinks are refused or contained."""
     g.out("a", ["true"])  # the folder of images is there
