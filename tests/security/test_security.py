@@ -15,7 +15,7 @@ import sys
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sandbox"))
 # pylint: disable=wrong-import-position
 import ground  # noqa: E402
-from ground import at_once, check, equal, lives, main, needs_root, stat_of  # noqa: E402
+from ground import at_once, check, equal, lives, main, needs_root, stat_of, until  # noqa: E402
 
 REFUSED = (errno.EROFS, errno.ETXTBSY, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ESRCH)
 DENIED = (errno.EPERM, errno.ENOSYS, errno.EACCES)
@@ -144,8 +144,8 @@ def test_3(g):
             # Its listener, its line to berthd; without cgroups one to each supervisor.
             check(sum(t.startswith("socket:") for t in held) <= (2 if g.is_root else 2 + 3), held)
             equal(held & daemon, set(), "shared by init and the daemon")
+        until(lambda: len(lives(g, "sleep")) == 5, "five execs that have become sleep")
         execs = {p: private(p) for p in lives(g, "sleep")}
-        equal(len(execs), 5, "execs")
         for pid, held in execs.items():
             equal(sorted(fds_of(pid)), [0, 1, 2], "fds of an exec")
             equal([t for t in held if not t.startswith("pipe:")], [], "what an exec holds")
