@@ -101,6 +101,15 @@ def pids():
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
+def is_first(pid):
+    """Of its pid namespace."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+            return any(line.startswith("NSpid:") and line.split()[-1] == "1" for line in file)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def comm_of(pid):
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8") as file:

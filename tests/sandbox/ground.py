@@ -28,7 +28,7 @@ sys.path += [os.path.join(HERE, "..", "keeper"), os.path.join(HERE, "..", "http"
 # pylint: disable=wrong-import-position
 import place  # noqa: E402
 import tap  # noqa: E402
-from place import (Failed, check, comm_of, equal, is_alive, needs_root, only, pids,  # noqa: E402,F401
+from place import (Failed, check, comm_of, equal, is_alive, is_first, needs_root, only, pids,  # noqa: E402,F401
                    stat_of, until)
 
 IS_SANITIZED = os.environ.get("BERTH_SANITIZED") == "1"
@@ -258,7 +258,8 @@ class Ground(place.Place):
         return [f for f in found if not os.path.basename(f).startswith(own)]
 
     def inits(self):
-        return [p for p in self.processes() if comm_of(p) in ("init", "berth-init")]
+        """Not what they fork: an exec is called so too until its execve."""
+        return [p for p in self.processes() if comm_of(p) in ("init", "berth-init") and is_first(p)]
 
     def state_of_things(self):
         """To be compared before and after; a sandbox makes each of these longer."""
