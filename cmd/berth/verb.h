@@ -1,5 +1,5 @@
 /*
- * What `berth` can be told to do. Each verb is one file that defines one struct verb; main.c lists
+ * What `berth` can be told to do. Each verb is one file that defines one struct verb; verbs.c lists
  * them. Help is printed from these tables alone, and so will be the manual pages and the shell's
  * completion: whatever a person should know about a verb stands here as data.
  */

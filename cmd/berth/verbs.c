@@ -1,0 +1,18 @@
+#include <string.h>
+
+#include "cmd/berth/verb.h"
+
+const struct verb *const verbs[] = {
+	&verb_run,   &verb_exec,   &verb_create,  &verb_ls,    &verb_inspect,
+	&verb_start, &verb_stop,   &verb_rm,      &verb_files, &verb_cat,
+	&verb_put,   &verb_cp,     &verb_tar,     &verb_up,    &verb_down,
+	&verb_info,  &verb_doctor, &verb_version, &verb_help,  NULL,
+};
+
+const struct verb *verb_find(const char *name)
+{
+	for (size_t i = 0; verbs[i]; i++)
+		if (strcmp(verbs[i]->name, name) == 0)
+			return verbs[i];
+	return NULL;
+}
