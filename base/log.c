@@ -30,6 +30,11 @@ int log_level_parse(struct str word, enum log_level *ret)
 	return -EINVAL;
 }
 
+const char *log_level_name(size_t number)
+{
+	return number < array_len(words) ? words[number] : NULL;
+}
+
 void log_set_level(enum log_level level)
 {
 	wanted = level;

@@ -13,6 +13,8 @@ enum log_level { LOG_ERROR_LEVEL, LOG_WARN_LEVEL, LOG_INFO_LEVEL, LOG_DEBUG_LEVE
 
 /* "error", "warn", "info" or "debug"; -EINVAL for any other word. */
 int log_level_parse(struct str word, enum log_level *ret);
+/* Those words, by their number; NULL behind the last. */
+const char *log_level_name(size_t number);
 void log_set_level(enum log_level level);
 
 __attribute__((format(printf, 2, 3))) void log_line(enum log_level level, const char *format, ...);

@@ -78,7 +78,7 @@ static const struct example examples[] = {
 const struct verb verb_create = {
 	.name = "create",
 	.summary = "make a sandbox",
-	.arguments = "[ID]",
+	.arguments = "[NEW-ID]",
 	.arg_max = 1,
 	.description =
 		"Makes a sandbox and prints its ID. It starts when it is first used. Sandboxes\n"

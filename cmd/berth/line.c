@@ -60,6 +60,17 @@ static int flag_index(const struct flag *flags, const char *name, size_t len)
 	return -1;
 }
 
+const struct flag *line_flag(const struct line *line, const char *name, size_t len)
+{
+	const struct flag *own = line->verb ? line->verb->flags : NULL;
+	int i = flag_index(own, name, len);
+
+	if (i >= 0)
+		return &own[i];
+	i = flag_index(global_flags, name, len);
+	return i >= 0 ? &global_flags[i] : NULL;
+}
+
 /* Takes argv[*at], and the value behind it if it wants one. EXIT_OK or EXIT_USAGE. */
 static int parse_flag(struct line *line, char **argv, int *at)
 {

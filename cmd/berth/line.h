@@ -33,6 +33,9 @@ void line_close(struct line *line);
 /* EXIT_OK, or EXIT_USAGE with a sentence; what came before the mistake is there then. */
 int line_parse(struct line *line, int argc, char **argv);
 
+/* The flag of this name that the verb has, or that all have; NULL: none. */
+const struct flag *line_flag(const struct line *line, const char *name, size_t len);
+
 /* What holds for every verb, from the line and the environment. EXIT_OK or EXIT_USAGE. */
 int line_globals(const struct line *line, struct globals *ret);
 

@@ -1,7 +1,8 @@
 /*
  * What `berth` can be told to do. Each verb is one file that defines one struct verb; verbs.c lists
- * them. Help is printed from these tables alone, and so will be the manual pages and the shell's
- * completion: whatever a person should know about a verb stands here as data.
+ * them. Help, the manual page and the shell's completion come from these tables alone: whatever a
+ * person should know about a verb stands here as data. The words of `arguments` and of a flag's
+ * `value` tell what can be typed there, as value.c knows them.
  */
 #ifndef BERTH_CMD_VERB_H
 #define BERTH_CMD_VERB_H
@@ -9,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "cmd/example.h"
 
 #define VERB_FLAGS_MAX 16
 #define VERB_ARGS_ANY  SIZE_MAX
@@ -30,12 +33,6 @@ struct flag {
 	const char *value; /* what follows it, "DIR"; NULL: a switch */
 	const char *summary;
 	const char *letter; /* "-e": the same in short; NULL: none */
-};
-
-/* A table of examples ends with a line of NULL. */
-struct example {
-	const char *line;
-	const char *meaning;
 };
 
 /* What holds for every verb; from the flags before or after it, and the environment. */
@@ -78,6 +75,7 @@ struct verb {
 };
 
 extern const struct verb verb_cat;
+extern const struct verb verb_complete;
 extern const struct verb verb_cp;
 extern const struct verb verb_create;
 extern const struct verb verb_doctor;
