@@ -4,11 +4,16 @@
 #include <string.h>
 
 #include "cmd/berth/screen.h"
+#include "cmd/places.h"
 
 #define NAME_WIDTH 22
 
+const char help_about[] =
+	"Berth keeps sandboxes: one container for each ID, started on first use, put to\n"
+	"sleep when idle. `berth` talks to the daemon, berthd.";
+
 /* clang-format off */
-static const struct example examples[] = {
+const struct example help_examples[] = {
 	{ "berth run --rm -- python3 -c 'print(6 * 7)'", "one command in a sandbox of its own" },
 	{ "berth exec web -- ls -l", "in the sandbox `web`, which is made if need be" },
 	{ "berth cp -r ./src web:", "files into it, and out with `berth cp -r web:src .`" },
@@ -20,7 +25,7 @@ static const struct example examples[] = {
 	{ NULL },
 };
 
-static const struct example exit_codes[] = {
+const struct example help_exit_codes[] = {
 	{ "0", "done" },
 	{ "1", "it failed; a sentence on stderr says why" },
 	{ "2", "the command line was wrong" },
@@ -29,7 +34,7 @@ static const struct example exit_codes[] = {
 	{ NULL },
 };
 
-static const struct example environment[] = {
+const struct example help_environment[] = {
 	{ "BERTH_SOCKET", "as --socket" },
 	{ "BERTH_URL",    "as --url" },
 	{ "BERTH_TOKEN",  "the token that is sent to --url" },
@@ -68,16 +73,15 @@ static void print_examples(const char *title, const struct example *list)
 
 void help_print(void)
 {
-	printf("Usage: berth [FLAGS] VERB [FLAGS]\n\n"
-	       "Berth keeps sandboxes: one container for each ID, started on first use, put to\n"
-	       "sleep when idle. `berth` talks to the daemon, berthd.\n\nVerbs:\n");
+	printf("Usage: berth [FLAGS] VERB [FLAGS]\n\n%s\n\nVerbs:\n", help_about);
 	for (size_t i = 0; verbs[i]; i++)
 		print_pair(verbs[i]->name, verbs[i]->summary);
 	printf("\nFlags for every verb:\n");
 	print_flags(global_flags);
-	print_examples("Examples", examples);
-	print_examples("Environment", environment);
-	print_examples("Exit codes", exit_codes);
+	print_examples("Examples", help_examples);
+	print_examples("Environment", help_environment);
+	print_examples("Files", places_table);
+	print_examples("Exit codes", help_exit_codes);
 }
 
 void help_print_verb(const struct verb *verb)

@@ -5,23 +5,19 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cmd/berthd/help.h"
+#include "cmd/places.h"
 
 /* Flags that are not a setting come after the settings. */
 enum { OPTION_CONFIG = CONFIG_SETTING_COUNT, OPTION_HELP, OPTION_VERSION, OPTION_COUNT };
 
+#define NAME_WIDTH 22
 #define OPTION_VAL 256 /* what getopt_long() returns for the first row; above any character */
-
-struct option_row {
-	const char *name;
-	int id;
-	const char *value; /* what the help calls it; NULL for a flag without one */
-	const char *help;
-};
 
 /* clang-format off */
 static const struct option_row rows[] = {
 	{"socket",       CONFIG_SOCKET,       "PATH",      "Unix socket of the API; <run-dir>/berthd/api.sock without it."},
-	{"user",         CONFIG_USER,         "NAME",      "Run as this user when started by root (default: berth)."},
+	{"user",         CONFIG_USER,         "USER",      "Run as this user when started by root (default: berth)."},
 	{"socket-group", CONFIG_SOCKET_GROUP, "GROUP",     "Let the members of this group use the socket, not just its owner."},
 	{"state-dir",    CONFIG_STATE_DIR,    "DIR",       "Where everything is kept that outlives a restart."},
 	{"run-dir",      CONFIG_RUN_DIR,      "DIR",       "Where sockets live; it may be empty after a reboot."},
@@ -31,7 +27,7 @@ static const struct option_row rows[] = {
 	{"token-file",   CONFIG_TOKEN_FILE,   "FILE",      "The tokens that TCP clients must show, one per line."},
 	{"preview",      CONFIG_PREVIEW,      "HOST:PORT", "Serve the previews of sandboxes' ports here."},
 	{"log-level",    CONFIG_LOG_LEVEL,    "LEVEL",     "How much to log: error, warn, info or debug."},
-	{"help",         OPTION_HELP,         NULL,        "Show this text, as -h does."},
+	{"help",         OPTION_HELP,         NULL,        "Show this text.", "-h"},
 	{"version",      OPTION_VERSION,      NULL,        "Show the version."},
 };
 /* clang-format on */
@@ -41,19 +37,48 @@ struct flags {
 	enum options_action action;
 };
 
+const struct option_row *options_row(size_t i)
+{
+	return i < array_len(rows) ? &rows[i] : NULL;
+}
+
+static void print_pair(FILE *out, const char *left, const char *right)
+{
+	int width = fprintf(out, "  %-*s", NAME_WIDTH, left);
+
+	/* A left side that is too wide for the column gets a line of its own. */
+	if (width > 2 + NAME_WIDTH)
+		fprintf(out, "\n  %-*s", NAME_WIDTH, "");
+	fprintf(out, "  %s\n", right);
+}
+
+static void print_table(FILE *out, const char *title, const struct example *list)
+{
+	fprintf(out, "\n%s:\n", title);
+	for (size_t i = 0; list[i].line; i++)
+		print_pair(out, list[i].line, list[i].meaning);
+}
+
 void options_print_help(FILE *out)
 {
-	fprintf(out, "Usage: berthd [FLAGS]\n\n"
-		     "Serves the Berth API in the foreground.\n\n");
+	fprintf(out, "Usage: berthd [FLAGS]\n\n%s\n\nFlags:\n", help_about);
 	for (size_t i = 0; i < array_len(rows); i++) {
 		char flag[64];
 
-		snprintf(flag, sizeof(flag), "--%s%s%s", rows[i].name, rows[i].value ? " " : "",
+		snprintf(flag, sizeof(flag), "%s%s--%s%s%s", rows[i].letter ? rows[i].letter : "",
+			 rows[i].letter ? ", " : "", rows[i].name, rows[i].value ? " " : "",
 			 rows[i].value ? rows[i].value : "");
-		fprintf(out, "  %-22s  %s\n", flag, rows[i].help);
+		print_pair(out, flag, rows[i].help);
 	}
-	fprintf(out, "\nSIGTERM lets requests finish and ends it; SIGHUP reads settings and tokens "
-		     "again.\n");
+	fprintf(out, "\nIn the file of --config only; the flags are fields there too:\n");
+	for (size_t i = 0; help_settings[i].setting != CONFIG_SETTING_COUNT; i++)
+		print_pair(out, config_setting_name(help_settings[i].setting),
+			   help_settings[i].meaning);
+	print_table(out, "Examples", help_examples);
+	print_table(out, "Signals", help_signals);
+	print_table(out, "Environment", help_environment);
+	print_table(out, "Files", places_table);
+	print_table(out, "Exit codes", help_exit_codes);
 }
 
 static int refuse(int answer, char **argv, struct err *err)

@@ -18,6 +18,17 @@ int options_parse(int argc, char **argv, struct config *ret, enum options_action
 
 void options_print_help(FILE *out);
 
+struct option_row {
+	const char *name;  /* without its dashes */
+	int id;            /* the enum config_setting that it sets, or above all of them */
+	const char *value; /* what the help calls it; NULL for a flag without one */
+	const char *help;
+	const char *letter; /* "-h": the same in short; NULL: none */
+};
+
+/* The table of flags, row by row; NULL behind the last. */
+const struct option_row *options_row(size_t i);
+
 /*
  * For SIGHUP: reads the file again and the flags over it, and brings `running` up to date. On
  * failure it is left as it was. `ret_stale` is config_apply()'s answer. Relative paths need the

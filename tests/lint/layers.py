@@ -14,6 +14,7 @@ OURS = [
     ("proto/*", ["base/*", "proto/*"]),
     ("container/*", ["base/*", "proto/frame*", "proto/keeper*", "proto/sandbox_id*", "container/*"]),
     ("daemon/*", ["base/*", "proto/*", "daemon/*"]),
+    ("cmd/manual/*", ["base/*", "daemon/config.h", "cmd/*.h"]),
     ("cmd/berthd*", ["base/*", "proto/*", "daemon/*", "cmd/berthd/*", "cmd/*.h"]),
     ("cmd/*keeper*", ["base/*", "proto/frame*", "container/*", "cmd/*keeper/*", "cmd/*.h"]),
     ("cmd/*init*", ["base/*", "proto/frame*", "proto/agent*", "proto/file*",
