@@ -4,12 +4,12 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/name_locale.h"
 #include "cmd/berth/screen.h"
 
 #define BLOCK_SIZE 10240 /* as tar has it */
@@ -332,17 +332,10 @@ static int unpack(struct tree *tree)
 static void *run(void *arg)
 {
 	struct tree *tree = arg;
-	/* libarchive looks at the locale to know what names are. To write them it must take them
-	 * for UTF-8; to read them it must not, or it composes them anew, and two may become one. */
-	locale_t locale = newlocale(LC_CTYPE_MASK, tree->source ? "C.UTF-8" : "C", (locale_t)0);
+	with_name_locale(tree->source != NULL);
 
-	if (locale)
-		uselocale(locale);
 	tree->result = tree->source ? pack(tree) : unpack(tree);
 	close(take_fd(&tree->far_fd));
-	uselocale(LC_GLOBAL_LOCALE);
-	if (locale)
-		freelocale(locale);
 	return NULL;
 }
 
