@@ -17,6 +17,7 @@ struct hydrate {
 	void *arg;
 	struct exec_pipe body, frames; /* the loop's ends */
 	unsigned pipes_open;
+	atomic_bool is_dropped; /* for the thread too */
 	uv_thread_t thread;
 	/* The thread's, until it is joined. */
 	int in, out;
@@ -30,7 +31,7 @@ static void run(void *arg)
 {
 	struct hydrate *h = arg;
 
-	h->result = tar_read_entries(h->in, h->out, &h->err);
+	h->result = tar_read_entries(h->in, h->out, &h->is_dropped, &h->err);
 	close(h->in);
 	close(h->out);
 }
@@ -151,10 +152,11 @@ void hydrate_resume(struct hydrate *h)
 	exec_pipe_resume(&h->frames);
 }
 
-/* The thread reads to the end of what it got, and what it still says is dropped. */
+/* The thread gives up: a little of what it got may be gigabytes. What it still says is dropped. */
 void hydrate_drop(struct hydrate *h)
 {
 	h->ops = NULL;
+	atomic_store(&h->is_dropped, true);
 	exec_pipe_close(&h->body);
 	exec_pipe_discard(&h->frames);
 }

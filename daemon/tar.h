@@ -6,6 +6,8 @@
 #ifndef BERTH_DAEMON_TAR_H
 #define BERTH_DAEMON_TAR_H
 
+#include <stdatomic.h>
+
 #include "base/err.h"
 #include "base/str.h"
 #include "proto/file.h"
@@ -27,8 +29,9 @@ int tar_writer_end(struct tar_writer *w, struct err *err);
 /*
  * Blocking: reads an archive (tar, also compressed by gzip, xz or zstd) until the end of `in`, and
  * writes its entries as frames (proto/file.h) to `out`, without FILE_END. Names that lead out of
- * where it is unpacked, and entries that nobody may make, are refused in `err`.
+ * where it is unpacked, and entries that nobody may make, are refused in `err`; so is an archive
+ * without its end. It gives up soon when `stop`, if there is one, has become true.
  */
-int tar_read_entries(int in, int out, struct err *err);
+int tar_read_entries(int in, int out, const atomic_bool *stop, struct err *err);
 
 #endif

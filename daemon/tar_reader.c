@@ -7,35 +7,57 @@
 
 #include "base/cleanup.h"
 #include "base/name_locale.h"
+#include "daemon/inflate.h"
 #include "daemon/tar.h"
 
-#define READ_SIZE (64 * 1024)
+/* Of headers, and of the map of a sparse file: libarchive keeps what they tell, and a map takes
+ * twelve times the memory that its text has bytes. */
+#define ABOUT_MAX  (2 * 1024 * 1024)
+#define BLOCK_SIZE 512
+#define REST_SIZE  (64 * 1024)
 
 static void reader_free_p(struct archive **reader)
 {
 	archive_read_free(*reader);
 }
 
+static void inflate_free_p(struct inflate **inflate)
+{
+	if (*inflate)
+		inflate_free(*inflate);
+}
+
 struct reading {
-	int in, out;
+	int out;
+	const atomic_bool *stop;
+	struct inflate *inflate;
 	struct archive *archive;
-	char bytes[READ_SIZE];
+	uint64_t may_take; /* bytes, until libarchive says what it made of them */
+	struct err *err;   /* of the input, if it has failed */
 	char frame[FRAME_MAX];
 	char name[FILE_PATH_MAX + 1], original[FILE_PATH_MAX + 1], xattrs[FILE_XATTRS_MAX];
 };
 
+/* The archive's plain bytes, of which no call of libarchive gets more than it may need. */
 static la_ssize_t on_input(struct archive *a, void *arg, const void **ret)
 {
 	struct reading *r = arg;
 	ssize_t n;
 
-	do
-		n = read(r->in, r->bytes, sizeof(r->bytes));
-	while (n < 0 && errno == EINTR);
-	*ret = r->bytes;
+	if (r->stop && atomic_load(r->stop))
+		n = err_set(r->err, -ECANCELED, ERR_REQUEST_TIMEOUT, "nobody waits for it");
+	else if (!r->may_take)
+		n = err_set(r->err, -E2BIG, ERR_INVALID_REQUEST,
+			    "the archive cannot be read: it tells more about one file than %d "
+			    "bytes",
+			    ABOUT_MAX);
+	else
+		n = inflate_next(r->inflate, ret, r->err);
 	if (n < 0)
-		archive_set_error(a, errno, "reading failed");
-	return n;
+		archive_set_error(a, (int)-n, "reading failed");
+	else
+		r->may_take -= (uint64_t)n < r->may_take ? (uint64_t)n : r->may_take;
+	return n < 0 ? -1 : n;
 }
 
 static int write_all(int fd, const char *bytes, size_t len)
@@ -72,6 +94,8 @@ static int damaged(struct reading *r, struct err *err)
 {
 	const char *words = archive_error_string(r->archive);
 
+	if (r->err->code != ERR_NONE) /* the input's own failure says more */
+		return -EBADMSG;
 	return err_set(err, -EBADMSG, ERR_INVALID_REQUEST, "the archive cannot be read: %s",
 		       words ? words : "it is damaged");
 }
@@ -207,8 +231,10 @@ static int put_data(struct reading *r, uint64_t size, struct err *err)
 		la_int64_t offset;
 		struct file_data data;
 		size_t len;
-		int got = archive_read_data_block(r->archive, &bytes, &len, &offset);
+		int got;
 
+		r->may_take = ABOUT_MAX;
+		got = archive_read_data_block(r->archive, &bytes, &len, &offset);
 		if (got == ARCHIVE_EOF)
 			break;
 		if (got < ARCHIVE_WARN || offset < 0 || (uint64_t)offset < at ||
@@ -237,46 +263,82 @@ static int put_entry(struct reading *r, struct archive_entry *e, struct err *err
 	return error;
 }
 
+/* Whatever data it still has, then the next header. */
+static int next_header(struct reading *r, struct archive_entry **e, bool is_first)
+{
+	r->may_take = UINT64_MAX;
+	if (!is_first && archive_read_data_skip(r->archive) < ARCHIVE_WARN)
+		return ARCHIVE_FATAL;
+	r->may_take = ABOUT_MAX;
+	return archive_read_next_header(r->archive, e);
+}
+
+/*
+ * An archive ends with blocks of zeros. Other readers take its mere end for it, and so the half
+ * that a pipe brought whose other side died for the whole.
+ */
+static int check_end(struct reading *r, struct err *err)
+{
+	la_int64_t behind = archive_filter_bytes(r->archive, 0);
+
+	if (behind - archive_read_header_position(r->archive) >= BLOCK_SIZE)
+		return 0;
+	return err_set(err, -EBADMSG, ERR_INVALID_REQUEST,
+		       "the archive is cut: it stops where a file may end, but without the zeros "
+		       "that end a tar archive");
+}
+
 static int read_all(struct reading *r, struct err *err)
 {
 	struct archive_entry *e;
+	bool is_first = true;
 	int got, error = 0;
 
 	if (archive_read_support_format_tar(r->archive) != ARCHIVE_OK ||
 	    archive_read_support_format_empty(r->archive) != ARCHIVE_OK ||
-	    archive_read_support_filter_gzip(r->archive) < ARCHIVE_WARN ||
-	    archive_read_support_filter_xz(r->archive) < ARCHIVE_WARN ||
-	    archive_read_support_filter_zstd(r->archive) < ARCHIVE_WARN ||
 	    archive_read_open(r->archive, r, NULL, on_input, NULL) != ARCHIVE_OK)
 		return damaged(r, err);
-	while (error == 0 && (got = archive_read_next_header(r->archive, &e)) != ARCHIVE_EOF) {
+	while (error == 0 && (got = next_header(r, &e, is_first)) != ARCHIVE_EOF) {
 		/* ARCHIVE_RETRY is a header that makes no sense, with an entry that is empty. */
 		if (got != ARCHIVE_OK && got != ARCHIVE_WARN)
 			return damaged(r, err);
+		is_first = false;
 		error = put_entry(r, e, err);
 	}
-	return error;
+	return error < 0 ? error : check_end(r, err);
 }
 
-int tar_read_entries(int in, int out, struct err *err)
+/* Padding, or what stands behind the archive's end, is not ours to judge. */
+static void drain(int fd)
+{
+	char rest[REST_SIZE];
+
+	while (read(fd, rest, sizeof(rest)) > 0)
+		;
+}
+
+int tar_read_entries(int in, int out, const atomic_bool *stop, struct err *err)
 {
 	with_name_locale(false);
 	cleanup_free struct reading *r = calloc(1, sizeof(*r));
+	cleanup(inflate_free_p) struct inflate *inflate = inflate_new(in);
 	cleanup(reader_free_p) struct archive *archive = archive_read_new();
 	int error;
 
-	if (!r || !archive)
+	if (!r || !inflate || !archive)
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
-	r->in = in;
 	r->out = out;
+	r->stop = stop;
+	r->err = err;
+	r->inflate = inflate;
 	r->archive = archive;
+	r->may_take = ABOUT_MAX;
 	err->code = ERR_NONE;
 	error = read_all(r, err);
 	if (error < 0 && err->code == ERR_NONE)
 		err_set(err, error, ERR_EXEC_TRANSPORT_ERROR,
 			"what the archive holds could not be handed on: %s", strerror(-error));
-	/* Padding, or what stands behind the archive's end, is not ours to judge. */
-	while (error == 0 && read(in, r->bytes, sizeof(r->bytes)) > 0)
-		;
+	if (error == 0)
+		drain(in);
 	return error;
 }

@@ -62,3 +62,13 @@ def refused(reply, status, code, *words):
 def temporary(g, folder):
     """Names in a folder that no client gave: what a write has left."""
     return [n for n in g.out("a", ["ls", "-A", folder]).split() if n.startswith(".berth")]
+
+
+def workers(g):
+    """The pids of the workers themselves: above one there may be a process that minds its tree."""
+    found = []
+    for pid in filter(g.is_sandboxed, g.processes()):
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            if file.read().startswith(b"berth-files\0"):
+                found.append(pid)
+    return found

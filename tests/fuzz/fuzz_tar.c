@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(in >= 0 && write(in, data, size) == (ssize_t)size && lseek(in, 0, SEEK_SET) == 0);
 	assert(out >= 0 && ftruncate(out, OUT_MAX) == 0 &&
 	       fcntl(out, F_ADD_SEALS, F_SEAL_GROW) == 0);
-	r = tar_read_entries(in, out, &err);
+	r = tar_read_entries(in, out, NULL, &err);
 	len = lseek(out, 0, SEEK_CUR);
 	assert(r == 0 || (r < 0 && err.code != ERR_NONE && err.sentence[0]));
 	bytes = mmap(NULL, OUT_MAX, PROT_READ, MAP_SHARED, out, 0);

@@ -169,7 +169,7 @@ static void test_damaged(void)
 	struct err err;
 
 	check(write(in, "no archive", 10) == 10 && lseek(in, 0, SEEK_SET) == 0);
-	check(tar_read_entries(in, out, &err) == -EBADMSG && err.code == ERR_INVALID_REQUEST);
+	check(tar_read_entries(in, out, NULL, &err) == -EBADMSG && err.code == ERR_INVALID_REQUEST);
 	check(lseek(out, 0, SEEK_CUR) == 0);
 	tap_ok("what is no archive is refused");
 }
