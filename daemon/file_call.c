@@ -1,6 +1,7 @@
 #include "daemon/file_call.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/cleanup.h"
 #include "daemon/handle_sandbox.h"
@@ -78,6 +79,24 @@ int file_call_take_mode(struct file_call *c, struct err *err)
 	return file_call_parse_mode(r < 0 ? (struct str){NULL, 0} : value, &c->request.mode, err);
 }
 
+/* A name that is not known may be a slip, and the request mean something else than it does. */
+static int check_query(struct file_call *c, struct err *err)
+{
+	static const char *const none[] = {NULL};
+	const char *const *known = c->query ? c->query : none;
+	char names[128] = "";
+	struct str name;
+
+	if (!uri_query_stranger(exchange_head(c->x)->query, known, &name))
+		return 0;
+	for (size_t used = 0; *known && used < sizeof(names); known++)
+		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+					 used ? ", " : "", *known);
+	return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		       "the query has an unknown \"%.*s\"; this route takes %s",
+		       (int)(name.len < 64 ? name.len : 64), name.at, *names ? names : "none");
+}
+
 /* --- the worker --- */
 
 void file_call_fail(struct file_call *c, const struct err *err)
@@ -141,8 +160,10 @@ void *file_call_new(struct exchange *x, size_t size, enum file_op op,
 void file_call_start(struct file_call *c)
 {
 	struct err err;
-	int r = handle_find(c->x, true, &c->sb, &err);
+	int r = check_query(c, &err);
 
+	if (r == 0)
+		r = handle_find(c->x, true, &c->sb, &err);
 	if (r == 0)
 		r = sandbox_use(c->sb, &c->wait, &err);
 	if (r < 0)

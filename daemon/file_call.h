@@ -15,6 +15,7 @@ struct file_call {
 	struct sandbox *sb;
 	struct sandbox_wait wait;
 	struct file_request request;
+	const char *const *query;          /* what its route takes, up to a NULL; NULL: nothing */
 	const struct file_worker_ops *ops; /* called with the struct file_call */
 	struct file_worker *worker;        /* NULL: not started, or ended */
 	/* Frees what is not in the arena; before any answer of file_call_fail(). May be NULL. */

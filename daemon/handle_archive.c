@@ -203,11 +203,13 @@ void handle_persist(struct exchange *x)
 		.bytes = on_bytes,
 		.ended = on_packed,
 	};
+	static const char *const query[] = {"path", "excludes", "sparse", NULL};
 	struct persist *p = file_call_new(x, sizeof(*p), FILE_OP_PACK, &ops);
 	struct err err;
 
 	if (!p)
 		return;
+	p->call.query = query;
 	p->call.close = close_writer;
 	if (take_tree(&p->call, &err) < 0 || take_excludes(&p->call, &err) < 0 ||
 	    file_call_flag(&p->call, "sparse", FILE_SPARSE, &err) < 0)
@@ -344,11 +346,13 @@ void handle_hydrate(struct exchange *x)
 {
 	static const struct file_worker_ops ops = {
 		.begun = on_unpacking, .room = on_worker_room, .ended = on_unpacked};
+	static const char *const query[] = {"path", "owners", NULL};
 	struct unpack *u = file_call_new(x, sizeof(*u), FILE_OP_UNPACK, &ops);
 	struct err err;
 
 	if (!u)
 		return;
+	u->call.query = query;
 	u->call.close = close_hydrate;
 	exchange_on_gone(x, on_unpack_gone, u);
 	if (take_tree(&u->call, &err) < 0 ||

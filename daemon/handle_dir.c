@@ -162,11 +162,13 @@ static int take_page(struct file_list *l, struct err *err)
 void handle_dir_get(struct exchange *x)
 {
 	static const struct file_worker_ops ops = {.entry = on_entry, .ended = on_listed};
+	static const char *const query[] = {"recursive", "hidden", "limit", "cursor", NULL};
 	struct file_list *l = file_call_new(x, sizeof(*l), FILE_OP_LIST, &ops);
 	struct err err;
 
 	if (!l)
 		return;
+	l->call.query = query;
 	l->call.close = close_list;
 	json_writer_init(&l->json, false);
 	json_object(&l->json);
@@ -196,11 +198,13 @@ static void on_made(void *arg, const struct file_result *result, const struct er
 void handle_dir_put(struct exchange *x)
 {
 	static const struct file_worker_ops ops = {.ended = on_made};
+	static const char *const query[] = {"mode", NULL};
 	struct file_call *c = file_call_new(x, sizeof(*c), FILE_OP_MKDIR, &ops);
 	struct err err;
 
 	if (!c)
 		return;
+	c->query = query;
 	if (file_call_take_path(c, &err) < 0 || file_call_take_mode(c, &err) < 0)
 		file_call_fail(c, &err);
 	else
@@ -221,11 +225,13 @@ static void on_seen(void *arg, const struct file_result *result, const struct er
 void handle_stat(struct exchange *x)
 {
 	static const struct file_worker_ops ops = {.ended = on_seen};
+	static const char *const query[] = {"no_follow", NULL};
 	struct file_call *c = file_call_new(x, sizeof(*c), FILE_OP_STAT, &ops);
 	struct err err;
 
 	if (!c)
 		return;
+	c->query = query;
 	if (file_call_take_path(c, &err) < 0 ||
 	    file_call_flag(c, "no_follow", FILE_NO_FOLLOW, &err) < 0)
 		file_call_fail(c, &err);

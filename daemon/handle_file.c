@@ -287,11 +287,13 @@ void handle_file_put(struct exchange *x)
 {
 	static const struct file_worker_ops ops = {
 		.begun = on_writable, .room = on_room, .ended = on_written};
+	static const char *const query[] = {"mode", NULL};
 	struct file_put *p = file_call_new(x, sizeof(*p), FILE_OP_WRITE, &ops);
 	struct err err;
 
 	if (!p)
 		return;
+	p->call.query = query;
 	exchange_on_gone(x, on_put_gone, p);
 	if (file_call_take_path(&p->call, &err) < 0 || file_call_take_mode(&p->call, &err) < 0 ||
 	    refuse_conditions(x, &err) < 0)
@@ -316,11 +318,13 @@ static void on_removed(void *arg, const struct file_result *result, const struct
 void handle_file_delete(struct exchange *x)
 {
 	static const struct file_worker_ops ops = {.ended = on_removed};
+	static const char *const query[] = {"recursive", NULL};
 	struct file_call *c = file_call_new(x, sizeof(*c), FILE_OP_REMOVE, &ops);
 	struct err err;
 
 	if (!c)
 		return;
+	c->query = query;
 	if (file_call_take_path(c, &err) < 0 ||
 	    file_call_flag(c, "recursive", FILE_RECURSIVE, &err) < 0 ||
 	    refuse_conditions(x, &err) < 0)

@@ -109,3 +109,20 @@ int uri_query(struct arena *arena, struct str query, struct str name, struct str
 	r = decode(arena, value, true, ret);
 	return r < 0 ? r : 1;
 }
+
+int uri_query_stranger(struct str query, const char *const *known, struct str *ret)
+{
+	while (query.len > 0) {
+		struct str pair = take_until(&query, '&');
+		struct str name = take_until(&pair, '=');
+		const char *const *k = known;
+
+		while (*k && is_named(name, str_of(*k)) <= 0)
+			k++;
+		if (*k || !name.len)
+			continue;
+		*ret = name;
+		return 1;
+	}
+	return 0;
+}

@@ -16,4 +16,7 @@ int uri_decode(struct arena *arena, struct str raw, struct str *ret);
  */
 int uri_query(struct arena *arena, struct str query, struct str name, struct str *ret);
 
+/* The first name in a raw query that is none of `known` (up to a NULL), as it stands there: 1. */
+int uri_query_stranger(struct str query, const char *const *known, struct str *ret);
+
 #endif

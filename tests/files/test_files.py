@@ -263,6 +263,22 @@ def test_refusals(g):
     refused(get(g, "/etc/passwd", If_Generation=generation + 1), 409, "sandbox_restarted")
 
 
+def test_query(g):
+    """A name in the query that a route does not know is refused by name, and nothing happens."""
+    put(g, "/workspace/d/f", b"old")
+    base = "/v1/sandbox/a/"
+    for method, path, body, known in (
+            ("GET", "file/workspace/d/f?mode=1", None, "none"), ("PUT", "file/workspace/d/f?mod=0600", b"new", "mode"),
+            ("DELETE", "file/workspace/d?recursive=1&forse=1", None, "recursive"), ("GET", "dir/workspace?recursiv", None, "cursor"),
+            ("PUT", "dir/workspace/n?owner=1", None, "mode"), ("GET", "stat/workspace?follow=0", None, "no_follow"),
+            ("POST", "move?dry=1", {"from": "/workspace/d", "to": "/workspace/e"}, "none"),
+            ("POST", "persist?exclude=x", None, "excludes"), ("POST", "hydrate?paht=/tmp/x", bytes(1024), "path")):
+        name = path.split("?")[1].split("&")[-1].split("=")[0]
+        refused(g.request(method, base + path, body), 400, "invalid_request", f'"{name}"', known)
+    equal(get(g, "/workspace/d/f").body, b"old", "the file")
+    equal(g.request("GET", base + "file/workspace/d/f?&").status, 200, "nothing in it")
+
+
 def test_no_space(g):
     """A full file system is 507 disk_limit, and the old file stays."""
     put(g, "/dev/shm/f", b"old")
@@ -277,4 +293,4 @@ def test_no_space(g):
 if __name__ == "__main__":
     os.umask(0o022)
     main([test_roundtrip, test_owner, test_ranges, test_conditions, test_keep_alive, test_chunked, test_expect,
-          test_half_closed, test_directories, test_stat, test_changes, test_names, test_refusals, test_no_space])
+          test_half_closed, test_directories, test_stat, test_changes, test_names, test_refusals, test_query, test_no_space])
