@@ -125,6 +125,22 @@ static void start(struct file_call *c)
 	c->worker = file_worker_new(c->sb, &c->request, c->ops, c, &err);
 	if (!c->worker)
 		file_call_fail(c, &err);
+	else if (c->is_left)
+		file_worker_watch(c->worker);
+}
+
+static void on_left(void *arg)
+{
+	struct file_call *c = arg;
+
+	c->is_left = true;
+	if (c->worker)
+		file_worker_watch(c->worker);
+}
+
+void file_call_outlive(struct file_call *c)
+{
+	exchange_on_gone(c->x, on_left, c);
 }
 
 static void on_running(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)

@@ -18,6 +18,7 @@ struct file_call {
 	const char *const *query;          /* what its route takes, up to a NULL; NULL: nothing */
 	const struct file_worker_ops *ops; /* called with the struct file_call */
 	struct file_worker *worker;        /* NULL: not started, or ended */
+	bool is_left;                      /* outlives its client */
 	/* Frees what is not in the arena; before any answer of file_call_fail(). May be NULL. */
 	void (*close)(struct file_call *c);
 };
@@ -39,6 +40,12 @@ int file_call_parse_mode(struct str text, uint32_t *ret, struct err *err);
 
 /* Starts the sandbox if need be, then the worker; its ops come next, or a failure is answered. */
 void file_call_start(struct file_call *c);
+
+/*
+ * Of a body that flows: a client that is gone may only have sent all that it has, and wait. So the
+ * call goes on, as long as its worker does.
+ */
+void file_call_outlive(struct file_call *c);
 
 /* Drops the worker, and answers. Nothing of the call may be touched after it. */
 void file_call_fail(struct file_call *c, const struct err *err);

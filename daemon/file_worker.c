@@ -31,7 +31,9 @@ struct file_worker {
 	bool is_complete; /* write, unpack: END was sent */
 	bool is_over;     /* nobody is called any more */
 	bool kill_wanted; /* ... and its process ends now */
-	uv_timer_t timer; /* what must not happen within a call of the exec's; then, lingering */
+	bool has_moved;   /* something came or went since it was looked at */
+	uv_timer_t
+		timer; /* watching; what must not happen within a call of the exec's; lingering */
 };
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -106,6 +108,27 @@ static void finish_error(struct file_worker *w, const struct file_result *result
 	file_error_set(&err, &w->request, result);
 	be_over(w, false);
 	w->ops->ended(w->arg, NULL, &err);
+}
+
+static void on_watch(uv_timer_t *timer)
+{
+	struct file_worker *w = container_of(timer, struct file_worker, timer);
+	struct err err;
+
+	if (w->has_moved) {
+		w->has_moved = false;
+		return;
+	}
+	err_set(&err, -ETIMEDOUT, ERR_TIMEOUT,
+		"the sandbox's file worker did nothing for %d seconds: was it stopped?",
+		LINGER_MS / 1000);
+	fail(w, &err);
+}
+
+void file_worker_watch(struct file_worker *w)
+{
+	w->has_moved = true;
+	uv_timer_start(&w->timer, on_watch, LINGER_MS, LINGER_MS);
 }
 
 void file_worker_drop(struct file_worker *w)
@@ -244,6 +267,7 @@ static void on_output(void *arg, bool is_stderr, struct str bytes)
 	struct file_worker *w = arg;
 	struct file_piece piece;
 
+	w->has_moved = true;
 	while (!is_stderr && !w->is_over) {
 		int r = file_reader_next(&w->reader, &bytes, &piece);
 
@@ -262,6 +286,7 @@ static void on_room(void *arg)
 {
 	struct file_worker *w = arg;
 
+	w->has_moved = true;
 	if (!w->is_over && w->ops->room)
 		w->ops->room(w->arg);
 }
@@ -317,6 +342,7 @@ bool file_worker_data(struct file_worker *w, uint64_t size)
 
 bool file_worker_bytes(struct file_worker *w, struct str bytes)
 {
+	w->has_moved = true;
 	return exec_stdin(w->exec, bytes);
 }
 

@@ -60,6 +60,10 @@ bool file_worker_bytes(struct file_worker *w, struct str bytes);
 /* That was all, and it is meant: what was written takes its place. */
 void file_worker_end(struct file_worker *w);
 
+/* Perhaps nobody waits any more: from now on one that does nothing for a while is ended, and fails.
+ */
+void file_worker_watch(struct file_worker *w);
+
 /*
  * Nobody wants its answer: nothing is called any more. One that only reads is ended with its tree;
  * one that waits sees the end of its input, undoes what it did and exits; one that is changing

@@ -337,11 +337,6 @@ static void on_unpacking(void *arg, const struct file_result *result)
 	exchange_body(u->call.x, &body_consumer, u);
 }
 
-/* The body's end tells it. */
-static void on_unpack_gone(void *arg)
-{
-}
-
 void handle_hydrate(struct exchange *x)
 {
 	static const struct file_worker_ops ops = {
@@ -354,7 +349,7 @@ void handle_hydrate(struct exchange *x)
 		return;
 	u->call.query = query;
 	u->call.close = close_hydrate;
-	exchange_on_gone(x, on_unpack_gone, u);
+	file_call_outlive(&u->call);
 	if (take_tree(&u->call, &err) < 0 ||
 	    file_call_flag(&u->call, "owners", FILE_OWNERS, &err) < 0)
 		file_call_fail(&u->call, &err);

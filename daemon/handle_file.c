@@ -278,11 +278,6 @@ static void on_written(void *arg, const struct file_result *result, const struct
 		file_call_reply_stat(&p->call, result->is_new ? 201 : 200, result);
 }
 
-/* Whoever sends no more may still wait for the answer; the body's end tells the difference. */
-static void on_put_gone(void *arg)
-{
-}
-
 void handle_file_put(struct exchange *x)
 {
 	static const struct file_worker_ops ops = {
@@ -294,7 +289,7 @@ void handle_file_put(struct exchange *x)
 	if (!p)
 		return;
 	p->call.query = query;
-	exchange_on_gone(x, on_put_gone, p);
+	file_call_outlive(&p->call);
 	if (file_call_take_path(&p->call, &err) < 0 || file_call_take_mode(&p->call, &err) < 0 ||
 	    refuse_conditions(x, &err) < 0)
 		file_call_fail(&p->call, &err);

@@ -7,12 +7,14 @@ import concurrent.futures
 import hashlib
 import http.client
 import os
+import signal
 import socket
 import tempfile
 import threading
 import time
 
-from file_api import MB, Peak, check, equal, get, ground, main, put, refused, stat, target, temporary, until
+from file_api import MB, Peak, check, equal, get, ground, main, put, refused, stat, target, temporary, until, \
+    workers
 
 SIZE = 256 * MB
 RACE = int(os.environ.get("BERTH_RACE", "300"))
@@ -90,6 +92,35 @@ def test_gone(g):
     equal(get(g, "/workspace/f").body, b"old", "the old file")
     refused(get(g, "/workspace/new/f"), 404, "not_found")
     equal(temporary(g, "/workspace") + temporary(g, "/workspace/new"), [], "what is left")
+
+
+def test_stopped(g):
+    """A worker that somebody inside has stopped goes, once its client has gone; one that waits is told."""
+    put(g, "/workspace/f", b"old")
+    clients = []
+    for method, path, body in (("PUT", target("file", "/workspace/f"), b"new"), ("PUT", target("file", "/workspace/g"), b"new"),
+                               ("POST", "/v1/sandbox/a/hydrate", bytes(10240))):
+        c = socket.socket(socket.AF_UNIX)
+        c.settimeout(90)
+        c.connect(g.socket)
+        c.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body[:-1])
+        clients.append((c, body))
+    for pid in until(lambda: len(workers(g)) == 3 and workers(g), "the workers"):
+        os.kill(pid, signal.SIGSTOP)
+    for c, body in clients:
+        c.sendall(body[-1:])
+    c = clients.pop(0)[0]
+    c.shutdown(socket.SHUT_WR)
+    for gone, _ in clients:
+        gone.close()
+    response = http.client.HTTPResponse(c)
+    response.begin()
+    said = response.read()
+    check(response.status == 504 and b"worker" in said, response.status, said)
+    response.close()
+    c.close()
+    until(lambda: g.sandbox("a")["execs"] == 0, "the others to go", 60)
+    equal(g.out("a", "cat f; ls -A"), "oldf\n", "what is there")
 
 
 def test_crash(g):
@@ -266,5 +297,5 @@ def test_page_bytes(g):
 
 
 if __name__ == "__main__":
-    main([test_big, test_slow_reader, test_gone, test_crash, test_special, test_growing, test_outside, test_race,
+    main([test_big, test_slow_reader, test_gone, test_stopped, test_crash, test_special, test_growing, test_outside, test_race,
           test_page_bytes])
