@@ -3,6 +3,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,8 +12,10 @@
 #include "base/cleanup.h"
 #include "base/name_locale.h"
 
-#define BLOCK_SIZE 10240                /* as tar has it */
-#define ZEROS_SIZE (64UL * 1024 * 1024) /* mapped, never touched: what holes are said to be */
+#define BLOCK_SIZE 10240 /* as tar has it */
+/* Mapped, never touched: what holes are said to be. As much as libarchive takes at once, for each
+ * time costs, and a hostile worker tells of a thousand holes in one read. */
+#define ZEROS_SIZE ((size_t)INT_MAX)
 #define SIZE_MAX_OF_FILE                                                                           \
 	(UINT64_C(1) << 44) /* 16 TiB; a hole of any size costs a turn of the loop */
 
