@@ -168,10 +168,10 @@ static int send_tree(struct copy *copy)
 
 int copy_in(struct copy *copy)
 {
-	cleanup_fd int fd = open(copy->local, O_RDONLY | O_CLOEXEC);
+	cleanup_fd int fd = haul_open(copy->haul, copy->local, O_RDONLY);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return local_failed(copy, -errno);
+		return local_failed(copy, fd < 0 ? fd : -errno);
 	return S_ISDIR(st.st_mode) ? send_tree(copy) : send_file(copy, fd, &st);
 }

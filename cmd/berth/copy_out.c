@@ -146,8 +146,10 @@ static int get_file(struct copy *copy, const struct file_info *info)
 		return receive_file(copy, &target, file_info_mode(info));
 	}
 	/* A device or a pipe is written to, not replaced. */
-	fd = open(target.path, O_WRONLY | O_CLOEXEC);
-	return fd < 0 ? failed(copy, target.path, -errno) : haul_receive_fd(haul, "GET", fd);
+	fd = haul_open(haul, target.path, O_WRONLY);
+	if (fd < 0)
+		return fd == -EINTR ? fd : failed(copy, target.path, fd);
+	return haul_receive_fd(haul, "GET", fd);
 }
 
 /* --- a tree --- */

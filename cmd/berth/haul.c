@@ -1,14 +1,18 @@
 #include "cmd/berth/haul.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/berth/command.h"
 #include "cmd/berth/screen.h"
+
+#define READER_MS 100 /* how often it is looked for */
 
 int haul_init(struct haul *haul, const struct globals *globals)
 {
@@ -43,6 +47,25 @@ bool haul_is_interrupted(const struct haul *haul)
 	struct pollfd p = {.fd = haul->interrupt_fd, .events = POLLIN};
 
 	return poll(&p, 1, 0) > 0;
+}
+
+/* Whoever reads a pipe that nobody writes finds that out by poll(), as with all that is slow. */
+int haul_open(const struct haul *haul, const char *path, int flags)
+{
+	struct pollfd p = {.fd = haul->interrupt_fd, .events = POLLIN};
+	struct stat st;
+	int fd;
+
+	while ((fd = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) < 0) {
+		int error = -errno;
+
+		/* Nobody reads it yet, and there is nothing to be told by when somebody does. */
+		if (error != -ENXIO || stat(path, &st) < 0 || !S_ISFIFO(st.st_mode))
+			return error;
+		if (poll(&p, 1, READER_MS) > 0)
+			return -EINTR;
+	}
+	return fd;
 }
 
 int haul_fail(struct haul *haul, int error, const char *format, ...)

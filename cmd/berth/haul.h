@@ -29,6 +29,10 @@ void haul_close(struct haul *haul);
 /* Has Ctrl-C been pressed? */
 bool haul_is_interrupted(const struct haul *haul);
 
+/* open(), also of a named pipe whose other side is not there yet: Ctrl-C ends that wait (-EINTR).
+ */
+int haul_open(const struct haul *haul, const char *path, int flags);
+
 /* Notes a failure of our own side and returns `error`. */
 __attribute__((format(printf, 3, 4))) int haul_fail(struct haul *haul, int error,
 						    const char *format, ...);

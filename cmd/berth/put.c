@@ -22,11 +22,14 @@ static int open_source(struct haul *haul, const char *name, int *ret_fd)
 {
 	struct stat st;
 
-	*ret_fd = name ? open(name, O_RDONLY | O_CLOEXEC) : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-	if (*ret_fd < 0 || fstat(*ret_fd, &st) < 0)
-		return haul_fail(haul, -errno, "cannot read %s: %s",
+	int error;
+
+	*ret_fd = name ? haul_open(haul, name, O_RDONLY) : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	error = *ret_fd < 0 && name ? *ret_fd : *ret_fd < 0 || fstat(*ret_fd, &st) < 0 ? -errno : 0;
+	if (error < 0)
+		return haul_fail(haul, error, "cannot read %s: %s",
 				 name ? screen_text(str_of(name)).text : "standard input",
-				 strerror(errno));
+				 strerror(-error));
 	if (S_ISDIR(st.st_mode))
 		return haul_fail(haul, -EISDIR, "%s is a directory: `berth cp -r` copies trees",
 				 screen_text(str_of(name ? name : "standard input")).text);

@@ -156,8 +156,8 @@ static int write_entry(struct packing *p, struct archive_entry *e)
 		       : p->error;
 }
 
-/* Relative to the source, and nothing that is ours alone. False: it stays here. */
-static bool prepare(struct packing *p, struct archive_entry *e)
+/* Relative to the source, and nothing that is ours alone. 0: it stays here. */
+static int prepare(struct packing *p, struct archive_entry *e)
 {
 	const char *path = archive_entry_pathname(e) + strlen(p->tree->source);
 	mode_t type = archive_entry_filetype(e);
@@ -166,8 +166,12 @@ static bool prepare(struct packing *p, struct archive_entry *e)
 	while (*path == '/')
 		path++;
 	if (!*path && !p->tree->has_root)
-		return false;
-	snprintf(name, sizeof(name), "./%s", path);
+		return 0;
+	/* Trees may be deeper than any path can say. */
+	if (snprintf(name, sizeof(name), "./%s", path) >= (int)sizeof(name))
+		return err_set(p->err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
+			       "the path of `%.200s...` is too long: %d bytes at most",
+			       screen_text(str_of(path)).text, PATH_MAX - 3);
 	archive_entry_copy_pathname(e, name);
 	archive_entry_set_uid(e, 0);
 	archive_entry_set_gid(e, 0);
@@ -198,7 +202,8 @@ static int pack_all(struct packing *p)
 		if (got < ARCHIVE_OK)
 			return unreadable(p, e);
 		archive_read_disk_descend(p->disk);
-		if (!prepare(p, entry))
+		r = prepare(p, entry);
+		if (r <= 0)
 			continue;
 		archive_entry_linkify(links, &e, &spare);
 		r = write_entry(p, e);

@@ -182,6 +182,23 @@ def test_cp_odd_trees(g):
     check("directory" in c.run("cp", "-r", "t", "a:wall/copy", code=1), "over a file")
 
 
+def test_cp_too_deep(g):
+    """A tree that is deeper than paths are long is refused by name, and nothing gets another name."""
+    c = Cli(g)
+    at = os.open(c.dir, os.O_RDONLY)
+    for name in ["deep"] + ["d" * 200] * 20 + ["e" * 60]:
+        os.mkdir(name, dir_fd=at)
+        below = os.open(name, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(os.open("f" * 200, os.O_CREAT, dir_fd=at))
+    os.close(at)
+    said = c.run("cp", "-r", "deep", "a:deep", code=1)
+    check("too long" in said and "ddd" in said, said)
+    equal(g.out("a", "find deep -type f | wc -l"), "0\n", "files")
+    shutil.rmtree(c.path("deep"))
+
+
 def test_tar(g):
     """tar out and in, with patterns, compressed, and from one sandbox to another."""
     c = Cli(g)
@@ -218,6 +235,13 @@ def interrupt(process, is_begun, what):
     equal((process.returncode, out, err), (130, b"", b""), what)
 
 
+def holds_signals(pid):
+    """It has begun: what ends it comes by a descriptor now."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        held = next(line for line in file if line.startswith("SigBlk:"))
+    return int(held.split()[1], 16) >> signal.SIGINT - 1 & 1
+
+
 def test_interrupted_in(g):
     """Ctrl-C while a file or a tree goes in: what was there stays, and nothing else."""
     c = Cli(g)
@@ -230,6 +254,13 @@ def test_interrupted_in(g):
         writer.flush()
         interrupt(process, lambda: unread(writer) == 0, "a file on its way in")
     equal(temporary(g, "/workspace"), [], "temporary files")
+    for args in (("cp", "endless", "a:f"), ("put", "a:f", "endless"), ("cp", "a:f", "endless")):
+        process = c.popen(*args)
+        interrupt(process, lambda pid=process.pid: holds_signals(pid), f"a pipe without another side: {args}")
+    process = c.popen("cp", "a:f", "endless")
+    with open(fifo, "rb") as reader:
+        equal(reader.read(), b"old\n", "a pipe whose reader comes late")
+    equal(process.wait(60), 0, "its exit code")
     equal(g.out("a", "cat f; ls -A"), "old\nd\nf\n", "what is there")
     os.mkdir(c.path("t"))
     for i in range(8):
@@ -265,5 +296,5 @@ def test_interrupted_out(g):
 
 if __name__ == "__main__":
     os.umask(0o022)
-    main([test_cat_put, test_files, test_cp_files, test_cp_trees, test_cp_odd_trees, test_tar,
+    main([test_cat_put, test_files, test_cp_files, test_cp_trees, test_cp_odd_trees, test_cp_too_deep, test_tar,
           test_interrupted_in, test_interrupted_out])
