@@ -51,6 +51,12 @@ int file_error_set(struct err *err, const struct file_request *request,
 	const char *part = result->stage == FILE_AT_PARENT ? "a directory above it: " : "";
 	int error = -(int)result->error;
 
+	if (m.error == EOPNOTSUPP &&
+	    (result->stat.type == FILE_TYPE_FILE || result->stat.type == FILE_TYPE_DIRECTORY))
+		return err_set(err, error, ERR_INVALID_REQUEST,
+			       "\"%.*s\": the kernel makes up what is there when it is read, so it "
+			       "can be read and listed, but not copied or packed",
+			       STR_ARGS(path));
 	if (m.error == EOPNOTSUPP && result->stat.type != FILE_TYPE_NONE)
 		return err_set(err, error, ERR_INVALID_REQUEST,
 			       "\"%.*s\": it is a %s, not a regular file", STR_ARGS(path),

@@ -239,8 +239,10 @@ static int copy_tree(struct work *w)
 
 	if (r == 0 && fstat(in, &st) < 0)
 		r = -errno;
-	if (r < 0)
-		return work_at(w, FILE_AT_PATH, r);
+	if (r == 0)
+		r = file_has_no_size(in);
+	if (r != 0)
+		return work_at(w, FILE_AT_PATH, r < 0 ? r : -EOPNOTSUPP);
 	work_at(w, FILE_AT_OTHER, 0);
 	r = place_find(w->other, true, &place);
 	if (r == 0 && (!place.name[0] || place_stat(&place, &old) != -ENOENT))

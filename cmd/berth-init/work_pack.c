@@ -247,8 +247,11 @@ int work_pack(struct work *w)
 		error = fd < 0 ? fd : 0;
 	}
 	work_set_stat(&w->result.stat, &st);
-	if (error < 0)
-		return work_at(w, FILE_AT_PATH, error);
+	/* What the kernel makes up would all be empty. */
+	if (error == 0)
+		error = file_has_no_size(fd);
+	if (error != 0)
+		return work_at(w, FILE_AT_PATH, error < 0 ? error : -EOPNOTSUPP);
 	if (frame_list_count(w->request.patterns) < 0)
 		return work_at(w, FILE_AT_REQUEST, -EINVAL);
 	error = work_tell(w);

@@ -234,6 +234,10 @@ def test_small(g):
     reply = hydrate(g, archive, "/tmp/one")
     check(400 <= reply.status < 500 and "/tmp/one" in reply.json()["error"], reply)
     refused(hydrate(g, archive, "relative"), 400, "invalid_request", "path")
+    for path in ("/proc/cpuinfo", "/proc/self/", "/proc"):
+        refused(g.request("POST", f"/v1/sandbox/a/persist?path={path}"), 400, "invalid_request", path, "kernel")
+        reply = g.request("POST", "/v1/sandbox/a/copy", {"from": path, "to": "/tmp/p", "recursive": True})
+        refused(reply, 400, "invalid_request", path, "kernel")
     for nothing in (bytes(1024), bytes(10240), gzip.compress(bytes(1024))):
         equal(done(hydrate(g, nothing, "/tmp/e4"))["entries"], 0, f"{len(nothing)} zeros")
 
