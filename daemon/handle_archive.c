@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "daemon/tar.h"
 #include "daemon/berthd.h"
 #include "daemon/file_call.h"
@@ -50,6 +51,9 @@ static void fail_persist(struct persist *p, const struct err *err)
 		file_call_fail(&p->call, err);
 		return;
 	}
+	/* The client sees that it is cut, but nowhere why. */
+	log_warn("sandbox=%s persist was cut: %s", p->call.sb->id.text,
+		 log_value(str_of(err->sentence)).text);
 	if (p->call.worker)
 		file_worker_drop(take(p->call.worker));
 	close_writer(&p->call);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "daemon/file_call.h"
 #include "daemon/routes.h"
 #include "proto/file_json.h"
@@ -175,6 +176,9 @@ static void on_read(void *arg, const struct file_result *result, const struct er
 	struct file_get *g = arg;
 
 	g->call.worker = NULL;
+	if (g->out && err) /* the client sees that it is cut, but nowhere why */
+		log_warn("sandbox=%s a file was cut: %s", g->call.sb->id.text,
+			 log_value(str_of(err->sentence)).text);
 	if (g->out)
 		stream_end(g->out, err ? -EIO : 0);
 	else

@@ -518,6 +518,7 @@ def test_killed(g):
     finally:
         response.close()
         connection.close()
+    check("persist was cut" in g.log_text(), "the log says why")
     settled(g, before)
     equal(g.out("a", "echo on"), "on\n", "and it goes on")
 
