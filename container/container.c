@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/process_stat.h"
 #include "container/bundle.h"
 #include "container/child.h"
 #include "container/dir.h"
@@ -165,6 +166,7 @@ int container_created(struct container *c, const struct container_host *host, in
 {
 	const char *id = c->spec.id.text;
 	cleanup_fd int run = dir_open(host->run_fd, id), pidfd = -1;
+	struct process_stat stat;
 	uint64_t pid;
 	int r;
 
@@ -175,8 +177,9 @@ int container_created(struct container *c, const struct container_host *host, in
 		return err_set(err, r < 0 ? r : -EBADMSG, ERR_START_FAILED,
 			       "the runtime did not say which process it started");
 	pidfd = open_pid((pid_t)pid);
-	if (pidfd < 0 || record_start_time((pid_t)pid, &c->init_start) < 0 || has_ended(pidfd, 0))
+	if (pidfd < 0 || process_stat((pid_t)pid, &stat) < 0 || has_ended(pidfd, 0))
 		return err_set(err, -ECHILD, ERR_START_FAILED, "its first process ended at once");
+	c->init_start = stat.start;
 	if (!is_its_init(c, host, (pid_t)pid))
 		return err_set(err, -ECHILD, ERR_START_FAILED,
 			       "the runtime named process %d, which it has not started", (int)pid);
@@ -257,7 +260,7 @@ int container_adopt(struct container *c, const struct container_host *host,
 		    const struct sandbox_id *id, struct err *err)
 {
 	cleanup_fd int run = -1, pidfd = -1;
-	uint64_t start;
+	struct process_stat stat;
 	int r;
 
 	*c = (struct container){.spec.id = *id, .init_pidfd = -1};
@@ -267,11 +270,11 @@ int container_adopt(struct container *c, const struct container_host *host,
 		return err_set(err, r, ERR_NOT_FOUND, "no record of a running sandbox: %s",
 			       strerror(-r));
 	pidfd = open_pid(c->init_pid);
-	r = pidfd < 0 ? pidfd : record_start_time(c->init_pid, &start);
-	if (r < 0 && r != -ESRCH && r != -ENOENT)
+	r = pidfd < 0 ? pidfd : process_stat(c->init_pid, &stat);
+	if (r < 0 && r != -ESRCH)
 		return err_set(err, r, ERR_INTERNAL, "whether it runs cannot be seen: %s",
 			       strerror(-r));
-	if (r < 0 || start != c->init_start || has_ended(pidfd, 0))
+	if (r < 0 || stat.start != c->init_start || has_ended(pidfd, 0))
 		return err_set(err, -ESRCH, ERR_NOT_FOUND, "its first process has ended");
 	c->init_pidfd = take_fd(&pidfd);
 	c->groups_made = cgroup_groups_made(&host->cgroup, id->text);

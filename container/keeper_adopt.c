@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/process_stat.h"
 #include "base/log.h"
 #include "container/keeper_state.h"
 #include "container/process.h"

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/process_stat.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "container/loop.h"

@@ -1,18 +1,9 @@
-/* What /proc says about one process. */
+/* Processes by their pidfds, and the end of children. */
 #ifndef BERTH_CONTAINER_PROCESS_H
 #define BERTH_CONTAINER_PROCESS_H
 
 #include <stdint.h>
 #include <sys/types.h>
-
-struct process_stat {
-	char state; /* 'Z': a zombie */
-	pid_t parent;
-	uint64_t start; /* clock ticks after boot: with the pid, one process */
-};
-
-/* -ESRCH when there is no such process. */
-int process_stat(pid_t pid, struct process_stat *ret);
 
 /*
  * SIGKILLs all children of `parent`, our own, for which `is_kept` says no, and waits up to

@@ -13,25 +13,6 @@
 
 #define RECORD_MAX 1024
 
-int record_start_time(pid_t pid, uint64_t *ret)
-{
-	char path[64], text[2048], *at;
-	cleanup_fd int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	ssize_t len;
-
-	if (proc < 0)
-		return -errno;
-	snprintf(path, sizeof(path), "%d/stat", pid);
-	len = dir_read(proc, path, text, sizeof(text));
-	if (len < 0)
-		return (int)len;
-	/* The second field is a name in brackets that may hold anything. */
-	at = strrchr(text, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	return at && sscanf(at, " %" SCNu64, ret) == 1 ? 0 : -EBADMSG;
-}
-
 int record_write(int dir, const struct container *c, const char *boot_id)
 {
 	char text[RECORD_MAX];

@@ -16,7 +16,4 @@ int record_write(int dir, const struct container *c, const char *boot_id);
 /* Fills spec, range, init_pid and init_start; -ENOENT, -EBADMSG, or -ESTALE: of an earlier boot. */
 int record_read(int dir, struct container *c, const char *boot_id);
 
-/* When the process started, in clock ticks since boot. */
-int record_start_time(pid_t pid, uint64_t *ret);
-
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/process_stat.h"
 #include "container/dir.h"
 #include "container/process.h"
 #include "container/userns.h"

@@ -208,6 +208,11 @@ struct agent *agent_new(const struct agent_config *config)
 	return a;
 }
 
+bool agent_is_gone(const struct agent *agent)
+{
+	return agent->is_over || !agent->is_connected || channel_is_gone(&agent->channel);
+}
+
 int agent_send(struct agent *agent, const struct channel_message *message)
 {
 	if (agent->is_over || !agent->is_connected)

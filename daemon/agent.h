@@ -50,6 +50,9 @@ struct agent *agent_new(const struct agent_config *config);
 /* Nothing is called any more. */
 void agent_free(struct agent *agent);
 
+/* Nobody is at the other end any more; `lost` follows, or has come. */
+bool agent_is_gone(const struct agent *agent);
+
 /* 0, -EMSGSIZE, -ENOBUFS, -EPIPE. */
 int agent_send(struct agent *agent, const struct channel_message *message);
 

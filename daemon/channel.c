@@ -1,6 +1,7 @@
 #include "daemon/channel.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,13 @@ int channel_connect(const char *path)
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
 	return take_fd(&fd);
+}
+
+bool channel_is_gone(const struct channel *channel)
+{
+	struct pollfd line = {.fd = channel->fd};
+
+	return poll(&line, 1, 0) > 0;
 }
 
 pid_t channel_peer(const struct channel *channel)

@@ -49,6 +49,9 @@ int channel_connect(const char *path);
 /* The process at the other end: who called listen(). 0 if that cannot be told. */
 pid_t channel_peer(const struct channel *channel);
 
+/* Whether nobody is at the other end any more, also if `failed` has not told of it yet. */
+bool channel_is_gone(const struct channel *channel);
+
 /* Owns the fd from here on, also on failure. */
 int channel_open(struct channel *channel, uv_loop_t *loop, int fd, const struct channel_ops *ops,
 		 void *arg);

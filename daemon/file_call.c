@@ -45,11 +45,10 @@ int file_call_flag(struct file_call *c, const char *name, uint32_t flag, struct 
 	if (r < 0)
 		return err_set(err, r, ERR_INVALID_REQUEST, "%s is given twice, or badly escaped",
 			       name);
-	if (r == 0 || str_eq(value, STR("0")) || str_eq(value, STR("false")))
-		return 0;
-	if (value.len && !str_eq(value, STR("1")) && !str_eq(value, STR("true")))
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s must be 1 or 0", name);
-	c->request.flags |= flag;
+	r = r ? uri_flag(value) : 0;
+	if (r < 0)
+		return err_set(err, r, ERR_INVALID_REQUEST, "%s must be 1 or 0", name);
+	c->request.flags |= r ? flag : 0;
 	return 0;
 }
 

@@ -225,7 +225,7 @@ static void make(struct exchange *x, struct settings_request *request, struct st
 			    "a sandbox of that ID is there already; PUT changes its settings");
 	} else {
 		if (key.len)
-			idempotency_add(registry_keys(b->registry), key, &id);
+			idempotency_add(registry_keys(b->registry), key, exchange_buffered(x), &id);
 		change(x, &id, request, true);
 	}
 }
@@ -239,6 +239,7 @@ void handle_sandbox_create(struct exchange *x)
 	struct sandbox *sb = NULL;
 	struct sandbox_id id;
 	struct err err;
+	int r = 0;
 
 	if (key.len > IDEMPOTENCY_KEY_MAX) {
 		reply_error(x, -EINVAL, ERR_INVALID_REQUEST,
@@ -250,9 +251,15 @@ void handle_sandbox_create(struct exchange *x)
 		exchange_reply_err(x, &err);
 		return;
 	}
-	if (key.len && idempotency_find(registry_keys(b->registry), key, &id))
+	if (key.len)
+		r = idempotency_find(registry_keys(b->registry), key, exchange_buffered(x), &id);
+	if (r != 0)
 		sb = registry_find(b->registry, &id);
-	if (sb) {
+	if (sb && r < 0) {
+		settings_close(&request.settings);
+		reply_error(x, -EEXIST, ERR_CONFLICT,
+			    "the Idempotency-Key came with another body before: take a new one");
+	} else if (sb) {
 		settings_close(&request.settings);
 		answer_again(x, sb, request.start);
 	} else {

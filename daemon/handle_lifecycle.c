@@ -145,7 +145,11 @@ void handle_sandbox_running(struct exchange *x)
 	struct err err;
 	int r = uri_query(exchange_arena(x), exchange_head(x)->query, STR("wake"), &wake);
 
-	if (r == 1 && str_eq(wake, STR("0"))) {
+	if (r < 0 || (r == 1 && uri_flag(wake) < 0)) {
+		reply_error(x, -EINVAL, ERR_INVALID_REQUEST, "wake must be 1 or 0");
+		return;
+	}
+	if (r == 1 && !uri_flag(wake)) {
 		if (handle_find(x, false, &sb, &err) < 0) {
 			exchange_reply_err(x, &err);
 			return;

@@ -47,6 +47,20 @@ static bool has_label(const struct sandbox *sb, struct str wanted)
 	return false;
 }
 
+/* A mistyped one would list nothing, and look as if there were nothing. */
+static int check_wishes(struct str state, struct str cursor, struct err *err)
+{
+	struct sandbox_id id;
+
+	if (state.len && !sandbox_state_is_known(state))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "state must be a sandbox's state, such as running or cold");
+	if (cursor.len && sandbox_id_parse(cursor, &id) < 0)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "cursor must be one that an earlier answer gave");
+	return 0;
+}
+
 static bool is_listed(const struct sandbox *sb, struct str state, struct str label)
 {
 	return sb->is_stored && (!state.len || str_eq(state, str_of(sandbox_state_name(sb)))) &&
@@ -71,6 +85,10 @@ void handle_sandbox_list(struct exchange *x)
 	    uri_query(exchange_arena(x), query, STR("state"), &state) < 0 ||
 	    uri_query(exchange_arena(x), query, STR("label"), &label) < 0) {
 		err_set(&err, -EINVAL, ERR_INVALID_REQUEST, "the query is malformed");
+		exchange_reply_err(x, &err);
+		return;
+	}
+	if (check_wishes(state, cursor, &err) < 0) {
 		exchange_reply_err(x, &err);
 		return;
 	}

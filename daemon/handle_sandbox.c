@@ -38,6 +38,15 @@ int handle_path_id(struct exchange *x, struct sandbox_id *ret, struct err *err)
 	return 0;
 }
 
+static bool is_number(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.at[i] < '0' || s.at[i] > '9')
+			return false;
+	}
+	return true;
+}
+
 int handle_check_generation(struct exchange *x, const struct sandbox *sb, struct err *err)
 {
 	const struct str *given = http_header_find(exchange_head(x), STR("if-generation"));
@@ -46,8 +55,11 @@ int handle_check_generation(struct exchange *x, const struct sandbox *sb, struct
 	snprintf(now, sizeof(now), "%" PRIu64, sb->generation);
 	if (!given || str_eq(*given, str_of(now)))
 		return 0;
+	if (!given->len || given->len > 19 || !is_number(*given))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "If-Generation must be a number, such as Berth-Generation gives it");
 	return err_set(err, -ESTALE, ERR_SANDBOX_RESTARTED,
-		       "the sandbox has been started anew: it is now generation %s", now);
+		       "the sandbox is in generation %s, not in the one that was asked for", now);
 }
 
 /* What needs the container does not wake it into another generation than was asked for. */
@@ -225,6 +237,8 @@ void handle_write_sandbox(struct json_writer *w, const struct sandbox *sb)
 	write_time(w, "started_at", sb->started_at_ms);
 	write_time(w, "last_active_at", sb->active_at_ms);
 	settings_write(&sb->settings, w);
+	json_key(w, "restart_needed"); /* for the settings above to hold */
+	json_bool(w, sb->is_outdated && sb->state != SANDBOX_COLD);
 	json_key(w, "execs");
 	json_int(w, sb->execs_len);
 	write_failure(w, &sb->last_failure);

@@ -1,11 +1,15 @@
 #include "daemon/idempotency.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 struct made {
 	char key[IDEMPOTENCY_KEY_MAX];
 	size_t len; /* 0: empty */
+	uint64_t
+		body; /* its sum: a client that errs is told so, one that means harm harms itself */
 	struct sandbox_id id;
 };
 
@@ -24,26 +28,39 @@ void idempotency_free(struct idempotency *keys)
 	free(keys);
 }
 
-bool idempotency_find(const struct idempotency *keys, struct str key, struct sandbox_id *ret)
+/* FNV-1a. */
+static uint64_t sum_of(struct str body)
+{
+	uint64_t sum = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < body.len; i++)
+		sum = (sum ^ (unsigned char)body.at[i]) * UINT64_C(0x100000001b3);
+	return sum;
+}
+
+int idempotency_find(const struct idempotency *keys, struct str key, struct str body,
+		     struct sandbox_id *ret)
 {
 	for (size_t i = 0; i < IDEMPOTENCY_MAX; i++) {
 		const struct made *m = &keys->made[i];
 
 		if (m->len && str_eq((struct str){m->key, m->len}, key)) {
 			*ret = m->id;
-			return true;
+			return m->body == sum_of(body) ? 1 : -EEXIST;
 		}
 	}
-	return false;
+	return 0;
 }
 
-void idempotency_add(struct idempotency *keys, struct str key, const struct sandbox_id *id)
+void idempotency_add(struct idempotency *keys, struct str key, struct str body,
+		     const struct sandbox_id *id)
 {
 	struct made *m = &keys->made[keys->next++ % IDEMPOTENCY_MAX];
 
 	assert(key.len <= IDEMPOTENCY_KEY_MAX);
 	memcpy(m->key, key.at, key.len);
 	m->len = key.len;
+	m->body = sum_of(body);
 	m->id = *id;
 }
 

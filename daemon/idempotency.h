@@ -18,9 +18,12 @@ struct idempotency;
 struct idempotency *idempotency_new(void);
 void idempotency_free(struct idempotency *keys);
 
-bool idempotency_find(const struct idempotency *keys, struct str key, struct sandbox_id *ret);
+/* -EEXIST: it came with another body then, and is no repetition; 0: it is new; 1: `ret`. */
+int idempotency_find(const struct idempotency *keys, struct str key, struct str body,
+		     struct sandbox_id *ret);
 /* Keys longer than IDEMPOTENCY_KEY_MAX are the caller's to refuse. The oldest gives way. */
-void idempotency_add(struct idempotency *keys, struct str key, const struct sandbox_id *id);
+void idempotency_add(struct idempotency *keys, struct str key, struct str body,
+		     const struct sandbox_id *id);
 /* It was not made after all. */
 void idempotency_forget(struct idempotency *keys, const struct sandbox_id *id);
 

@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/process_stat.h"
 #include "daemon/exec.h"
 #include "daemon/exec_stranger.h"
 #include "daemon/ping.h"
@@ -43,6 +46,15 @@ static const unsigned moves[SANDBOX_STATE_COUNT] = {
 /* clang-format on */
 
 static void step(struct sandbox *sb);
+
+bool sandbox_state_is_known(struct str name)
+{
+	for (size_t i = 0; i < array_len(names); i++) {
+		if (str_eq(name, str_of(names[i])))
+			return true;
+	}
+	return str_eq(name, STR("failed")) || str_eq(name, STR("frozen"));
+}
 
 const char *sandbox_state_name(const struct sandbox *sb)
 {
@@ -178,12 +190,24 @@ static void fail_start(struct sandbox *sb, const struct err *err)
 	sandbox_discard(sb);
 }
 
+/* One that an earlier berthd has started: as the kernel tells of its init, to a hundredth. */
+static int64_t started_before_ms(const struct sandbox *sb)
+{
+	struct process_stat stat;
+	struct timespec up;
+
+	if (process_stat(sb->init_pid, &stat) < 0 || clock_gettime(CLOCK_BOOTTIME, &up) < 0)
+		return registry_now_ms();
+	return registry_now_ms() - (up.tv_sec * 1000 + up.tv_nsec / 1000000) +
+	       (int64_t)(stat.start * 1000 / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 static void on_agent_ready(void *arg)
 {
 	struct sandbox *sb = arg;
 
 	sb->last_failure.err.code = ERR_NONE;
-	sb->started_at_ms = registry_now_ms();
+	sb->started_at_ms = sb->is_adopting ? started_before_ms(sb) : registry_now_ms();
 	sb->is_adopting = false;
 	enter(sb, SANDBOX_RUNNING);
 	sandbox_groups_refill(sb); /* an adopted one has none */
@@ -289,6 +313,7 @@ static int begin_start(struct sandbox *sb, struct err *err)
 	int r;
 
 	sb->generation++;
+	sb->is_outdated = false;
 	r = sandbox_save_generation(sb, on_generation_stored, sb);
 	if (r < 0)
 		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
@@ -386,10 +411,23 @@ static int check_owed(const struct sandbox *sb, struct err *err)
 		"is gone (`berth down`, then `berth up`)");
 }
 
+/* An init that was killed a moment ago: the loop has not heard of it yet, but its user must not. */
+static void check_init(struct sandbox *sb)
+{
+	struct err err;
+
+	if (sb->state != SANDBOX_RUNNING || !agent_is_gone(sb->agent))
+		return;
+	err_set(&err, -EPIPE, ERR_EXEC_TRANSPORT_ERROR, "the sandbox's init has ended");
+	sandbox_condemn(sb, &err);
+}
+
 int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 {
 	int r;
 
+	sb->active_at_ms = registry_now_ms();
+	check_init(sb);
 	if (sb->state == SANDBOX_RUNNING)
 		return 1;
 	if (check_owed(sb, err) < 0)

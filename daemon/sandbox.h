@@ -72,6 +72,7 @@ struct sandbox {
 	unsigned saves;      /* under way */
 	struct list changes; /* who waits for the change of settings that is under way */
 	bool is_changing;
+	bool is_outdated; /* it was started with other settings than it has now */
 
 	enum sandbox_state state;
 	unsigned phase;                   /* of starting and destroying; sandbox.c knows */
@@ -99,6 +100,8 @@ struct sandbox {
 };
 
 const char *sandbox_state_name(const struct sandbox *sb);
+/* Whether a sandbox can ever be called so. */
+bool sandbox_state_is_known(struct str name);
 
 /*
  * Each: 1 if it is so already, and nobody waits; 0 if `wait` is called later; negative with `err`

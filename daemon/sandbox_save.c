@@ -26,6 +26,8 @@ static void take_settings(struct save *save)
 	struct sandbox *sb = save->sb;
 	struct settings old = sb->settings;
 
+	if (sb->state != SANDBOX_COLD && !settings_start_alike(&old, &save->settings))
+		sb->is_outdated = true;
 	sb->settings = save->settings;
 	save->settings = old;
 	if (sb->is_unreadable)

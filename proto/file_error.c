@@ -18,7 +18,7 @@ static const struct meaning {
 	{EROFS,        ERR_FORBIDDEN,         "it is on a read-only file system"},
 	{ENOTDIR,      ERR_INVALID_REQUEST,   "part of the path is not a directory"},
 	{EISDIR,       ERR_INVALID_REQUEST,   "it is a directory"},
-	{ENAMETOOLONG, ERR_INVALID_REQUEST,   "the name is too long"},
+	{ENAMETOOLONG, ERR_INVALID_REQUEST,   "the name, or one above it, is too long"},
 	{ELOOP,        ERR_INVALID_REQUEST,   "too many symbolic links, or one of proc that is not followed"},
 	{EINVAL,       ERR_INVALID_REQUEST,   "this makes no sense for it"},
 	{ENOTEMPTY,    ERR_CONFLICT,          "the directory is not empty (recursive=1 removes what is in it)"},
@@ -48,7 +48,9 @@ int file_error_set(struct err *err, const struct file_request *request,
 {
 	struct meaning m = meaning_of((int)result->error);
 	struct str path = result->stage == FILE_AT_OTHER ? request->other : request->path;
-	const char *part = result->stage == FILE_AT_PARENT ? "a directory above it: " : "";
+	const char *part = result->stage == FILE_AT_PARENT && m.error != ENAMETOOLONG
+				   ? "a directory above it: "
+				   : "";
 	int error = -(int)result->error;
 
 	if (m.error == EOPNOTSUPP &&
@@ -63,6 +65,8 @@ int file_error_set(struct err *err, const struct file_request *request,
 			       file_type_name(result->stat.type));
 	if (m.error == EISDIR && (request->op == FILE_OP_REMOVE || request->op == FILE_OP_COPY))
 		m.text = "it is a directory: that needs recursive";
+	if (m.error == EINVAL && (request->op == FILE_OP_MOVE || request->op == FILE_OP_COPY))
+		m.text = "it cannot go into itself";
 	if (result->stage == FILE_AT_ENTRY && result->where.len)
 		return err_set(err, error, m.code, "\"%.*s\" in \"%.*s\": %s",
 			       STR_ARGS(result->where), STR_ARGS(path), m.text);

@@ -419,6 +419,16 @@ static void write_limits(struct json_writer *w, const struct settings_limits *li
 	json_object_end(w);
 }
 
+bool settings_start_alike(const struct settings *a, const struct settings *b)
+{
+	const struct settings_limits *x = &a->limits, *y = &b->limits;
+
+	return strcmp(a->image, b->image) == 0 && a->is_read_only == b->is_read_only &&
+	       x->memory_bytes == y->memory_bytes && x->swap_bytes == y->swap_bytes &&
+	       x->cpu_milli == y->cpu_milli && x->pids == y->pids && x->files == y->files &&
+	       x->file_size == y->file_size;
+}
+
 void settings_write(const struct settings *settings, struct json_writer *w)
 {
 	json_key(w, "image");

@@ -40,6 +40,9 @@ void settings_close(struct settings *settings);
 /* A deep copy; -ENOMEM. */
 int settings_copy(struct settings *ret, const struct settings *settings);
 
+/* Whether a sandbox that was started with the one would be started otherwise with the other. */
+bool settings_start_alike(const struct settings *a, const struct settings *b);
+
 /* What a client may send in POST and PUT /v1/sandbox: the settings, an id, whether to start. */
 struct settings_request {
 	struct str id; /* "" if none was given */

@@ -126,3 +126,10 @@ int uri_query_stranger(struct str query, const char *const *known, struct str *r
 	}
 	return 0;
 }
+
+int uri_flag(struct str value)
+{
+	if (!value.len || str_eq(value, STR("1")) || str_eq(value, STR("true")))
+		return 1;
+	return str_eq(value, STR("0")) || str_eq(value, STR("false")) ? 0 : -EINVAL;
+}

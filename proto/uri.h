@@ -19,4 +19,7 @@ int uri_query(struct arena *arena, struct str query, struct str name, struct str
 /* The first name in a raw query that is none of `known` (up to a NULL), as it stands there: 1. */
 int uri_query_stranger(struct str query, const char *const *known, struct str *ret);
 
+/* What a flag of a query says: 1 for "", "1" and "true", 0 for "0" and "false", else -EINVAL. */
+int uri_flag(struct str value);
+
 #endif

@@ -151,6 +151,7 @@ int main(int argc, char **argv)
 				       : (void)puts("berth-keeper " BERTH_VERSION);
 		return 0;
 	}
+	log_set_level(options->log_level);
 	p.ready_fd = options->ready_fd;
 	if (p.ready_fd > STDERR_FILENO)
 		fcntl(p.ready_fd, F_SETFD, FD_CLOEXEC);

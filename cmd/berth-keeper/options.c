@@ -20,6 +20,7 @@ static const struct option flags[] = {
 	{"init",       required_argument, NULL, 'i'},
 	{"ready-fd",   required_argument, NULL, 'f'},
 	{"idle-ms",    required_argument, NULL, 'w'},
+	{"log-level",  required_argument, NULL, 'l'},
 	{"help",       no_argument,       NULL, 'h'},
 	{"version",    no_argument,       NULL, 'V'},
 	{NULL,         0,                 NULL, 0},
@@ -41,6 +42,7 @@ void options_print_help(FILE *out)
 	      "  --init PATH       berth-init (default: the one beside this program)\n"
 	      "  --ready-fd N      where to say \"ready\" (default: standard output)\n"
 	      "  --idle-ms N       end after N ms without berthd and sandboxes (default: 30000)\n"
+	      "  --log-level LEVEL error, warn, info or debug (default: info)\n"
 	      "  --version         print the version\n"
 	      "  --help            print this\n\n"
 	      "SIGTERM ends it and leaves the sandboxes running; the next start adopts them.\n",
@@ -123,6 +125,11 @@ static int read_flag(struct options *ret, int flag, const char *value, struct er
 		r = read_number("ready-fd", value, INT_MAX, &number, err);
 		ret->ready_fd = (int)number;
 		return r;
+	case 'l':
+		if (log_level_parse(str_of(value), &ret->log_level) == 0)
+			return 0;
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "--log-level needs error, warn, info or debug, not \"%s\"", value);
 	case 'w':
 		return read_number("idle-ms", value, 86400000, &ret->idle_ms, err);
 	default:
@@ -152,7 +159,8 @@ int options_parse(int argc, char **argv, struct options *ret, enum options_actio
 	bool has_uid = false, has_gid = false;
 	int flag, r;
 
-	*ret = (struct options){.ready_fd = STDOUT_FILENO, .idle_ms = IDLE_MS};
+	*ret = (struct options){
+		.ready_fd = STDOUT_FILENO, .idle_ms = IDLE_MS, .log_level = LOG_INFO_LEVEL};
 	*ret_action = OPTIONS_RUN;
 	opterr = 0;
 	while ((flag = getopt_long(argc, argv, "", flags, NULL)) != -1) {

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/log.h"
 
 enum options_action { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_VERSION };
 
@@ -19,6 +20,7 @@ struct options {
 	gid_t daemon_gid;
 	int ready_fd;
 	uint64_t idle_ms;
+	enum log_level log_level;
 };
 
 int options_parse(int argc, char **argv, struct options *ret, enum options_action *ret_action,

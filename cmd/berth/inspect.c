@@ -42,6 +42,8 @@ static void print_state(const struct sandbox_info *info)
 /* Limits that were not set are the daemon's affair. */
 static void print_limits(const struct sandbox_info *info)
 {
+	if (info->restart_needed)
+		screen_row("restart needed", "yes: what was changed holds from its next start on");
 	print_size("memory limit", info->limits.memory);
 	print_size("swap limit", info->limits.swap);
 	if (info->limits.cpus > 0)

@@ -27,12 +27,14 @@ enum {
 
 struct created {
 	struct str id;
+	bool restart_needed;
 };
 
 /* clang-format off */
 static const struct json_field created_fields[] = {
-	{ "id", JSON_STRING, offsetof(struct created, id), true },
-	{ "*",  JSON_IGNORED },
+	{ "id",             JSON_STRING, offsetof(struct created, id), true },
+	{ "restart_needed", JSON_BOOL,   offsetof(struct created, restart_needed) },
+	{ "*",              JSON_IGNORED },
 	{ NULL },
 };
 /* clang-format on */
@@ -40,7 +42,7 @@ static const struct json_field created_fields[] = {
 static int take_id(const struct answer *answer, struct sandbox_id *ret, struct err *err)
 {
 	struct str text = {buf_at(&answer->body), buf_len(&answer->body)};
-	struct created created = {{NULL, 0}};
+	struct created created = {{NULL, 0}, false};
 	struct arena arena;
 	int r;
 
@@ -48,6 +50,10 @@ static int take_id(const struct answer *answer, struct sandbox_id *ret, struct e
 	r = json_parse(&arena, text, created_fields, &created, err);
 	if (r == 0 && sandbox_id_parse(created.id, ret) < 0)
 		r = err_set(err, -EPROTO, ERR_INTERNAL, "the new sandbox has no proper ID");
+	if (r == 0 && created.restart_needed)
+		screen_error("%s runs with other settings: what was changed holds after `berth "
+			     "stop %s`",
+			     ret->text, ret->text);
 	arena_close(&arena);
 	return r < 0 ? err_wrap(err, r, "the answer cannot be understood (is it berthd's?)") : 0;
 }

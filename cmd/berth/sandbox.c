@@ -52,6 +52,7 @@ static const struct json_field info_fields[] = {
 	{ "created_at",     JSON_STRING, AT(created_at) },
 	{ "started_at",     JSON_STRING, AT(started_at) },
 	{ "last_active_at", JSON_STRING, AT(last_active_at) },
+	{ "restart_needed", JSON_BOOL,   AT(restart_needed) },
 	{ "read_only",      JSON_BOOL,   AT(is_read_only) },
 	{ "limits",         JSON_OBJECT, AT(limits),       .fields = limits_fields },
 	{ "network",        JSON_OBJECT, AT(network),      .fields = network_fields },

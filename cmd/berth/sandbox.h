@@ -17,7 +17,7 @@
 struct sandbox_info {
 	struct str id, state, image, created_at, started_at, last_active_at;
 	uint64_t generation;
-	bool is_read_only;
+	bool is_read_only, restart_needed;
 	struct {
 		uint64_t memory, swap, pids, files, file_size;
 		double cpus;

@@ -56,6 +56,8 @@ static void become_keeper(const struct config *config, const struct privileges *
 	argv[n++] = ready;
 	argv[n++] = "--idle-ms";
 	argv[n++] = "300"; /* it has nothing to keep when we are gone and nothing runs */
+	argv[n++] = "--log-level";
+	argv[n++] = log_level_name(config->log_level);
 	if (config->runtime[0]) {
 		argv[n++] = "--runtime";
 		argv[n++] = config->runtime;

@@ -138,6 +138,8 @@ def test_changes(g):
     made = at_once(8, lambda i: g.request("POST", "/v1/sandbox", {"start": True}, Idempotency_Key="one"))
     equal({r.status for r in made}, {201}, "the same key")
     equal(len({r.json()["id"] for r in made}), 1, "sandboxes of one key")
+    reply = g.request("POST", "/v1/sandbox", {"start": True, "read_only": True}, Idempotency_Key="one")
+    equal((reply.status, reply.json()["code"]), (409, "conflict"), "the same key, but another wish")
 
 
 def test_environment_size(g):

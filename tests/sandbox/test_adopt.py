@@ -1,6 +1,7 @@
 """berthd, the keeper, or both are killed: sandboxes live on and are found again."""
 
 import concurrent.futures
+import datetime
 import os
 import signal
 import threading
@@ -38,13 +39,19 @@ def check_adopted(g, pid, start):
     equal(g.sandbox("a")["generation"], 2, "generation")
 
 
+def seconds_of(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
 def test_berthd_killed(g):
     """kill -9 of berthd: a new one finds the sandbox, same generation, its processes alive."""
     facts = settle(g)
+    begun = seconds_of(g.sandbox("a")["started_at"])
     for _ in range(3):
         g.kill_berthd()
         g.start()
     check_adopted(g, *facts)
+    check(abs(seconds_of(g.sandbox("a")["started_at"]) - begun) < 1, "it was not started anew:", g.sandbox("a"))
 
 
 def test_berthd_stopped(g):
@@ -220,7 +227,7 @@ def test_init_killed_while_away(g):
     os.kill(init, 9)
     until(lambda: not any(g.is_sandboxed(p) for p in g.processes()), "the sandbox to end")
     g.start()
-    check(g.sandbox("a")["state"] in ("cold", "failed"), g.sandbox("a"))
+    until(lambda: g.sandbox("a")["state"] in ("cold", "failed"), "its end to be known")
     equal(g.out("a", "cat f"), "kept\n", "the disk")
     equal(g.sandbox("a")["generation"], 2, "generation")
 

@@ -66,7 +66,7 @@ def test_list(g):
     equal(seen, names, "pages")
     g.out("s007", ["true"])
     equal(ids_of(g.get("/v1/sandbox?state=running")), ["s007"], "by state")
-    for bad in ("limit=0", "limit=1001", "limit=x"):
+    for bad in ("limit=0", "limit=1001", "limit=x", "state=runing", "cursor=no%20id"):
         equal(g.get("/v1/sandbox?" + bad).status, 400, bad)
 
 
@@ -88,6 +88,33 @@ def test_generation(g):
         reply = g.request("POST", f"/v1/sandbox/a/{target}", body, If_Generation=1)
         equal((reply.status, reply.json()["code"]), (409, "sandbox_restarted"), reply)
     equal(g.request("DELETE", "/v1/sandbox/a", If_Generation=1).status, 409, "delete")
+    equal(g.get("/v1/sandbox/a", If_Generation="2x").status, 400, "no number")
+
+
+def test_looking(g):
+    """running?wake=0, in any way to write it, makes and starts nothing; nonsense is refused."""
+    g.request("PUT", "/v1/sandbox/a", {})
+    for no in ("0", "false"):
+        equal(g.get(f"/v1/sandbox/a/running?wake={no}").json(), {"running": False}, no)
+        equal(g.get(f"/v1/sandbox/none/running?wake={no}").status, 404, no)
+    equal(g.get("/v1/sandbox/a/running?wake=no").status, 400, "no")
+    equal((g.sandbox("a")["state"], g.sandbox("a")["last_active_at"]), ("cold", None), "state")
+    equal(g.get("/v1/sandbox/a/running?wake=true").json(), {"running": True}, "true")
+    check(g.sandbox("a")["last_active_at"] >= g.sandbox("a")["created_at"], g.sandbox("a"))
+
+
+def test_restart_needed(g):
+    """Limits that were changed while it runs are said to hold only from the next start on."""
+    g.out("a", ["true"])
+    equal(g.request("PUT", "/v1/sandbox/a", {"labels": {"x": "y"}, "env": {"A": "b"}}).json()["restart_needed"], False,
+          "what needs no start")
+    reply = g.request("PUT", "/v1/sandbox/a", {"limits": {"files": 99}}).json()
+    equal((reply["restart_needed"], reply["limits"]["files"]), (True, 99), reply)
+    check(g.out("a", "ulimit -n") != "99\n", "the limit holds already?")
+    g.request("POST", "/v1/sandbox/a/sleep")
+    equal(g.sandbox("a")["restart_needed"], False, "cold")
+    equal(g.out("a", "ulimit -n"), "99\n", "the next start")
+    equal(g.sandbox("a")["restart_needed"], False, "running")
 
 
 def test_single_flight(g):
@@ -278,7 +305,7 @@ def test_ownership(g):
     check(daemon != 0, "berthd is root")
 
 
-RUNNING = [test_implicit, test_create, test_list, test_generation, test_single_flight, test_delete,
-           test_limits_written, test_limits, test_limits_refused, test_init_killed, test_ownership]
+RUNNING = [test_implicit, test_create, test_list, test_generation, test_looking, test_restart_needed,
+           test_single_flight, test_delete, test_limits_written, test_limits, test_limits_refused, test_init_killed, test_ownership]
 main([*RUNNING, test_failed_start, test_false_runtime],
      start=lambda test: test in RUNNING)
