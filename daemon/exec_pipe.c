@@ -17,7 +17,7 @@ void exec_pipe_init(struct exec_pipe *pipe, uv_loop_t *loop, const struct exec_p
 		    void *arg)
 {
 	*pipe = (struct exec_pipe){.fd = -1, .ops = ops, .arg = arg, .loop = loop};
-	buf_init(&pipe->unwritten, 2 * EXEC_STDIN_HIGH + EXEC_PIPE_READ);
+	buf_init(&pipe->unwritten, EXEC_UNWRITTEN_MAX);
 }
 
 static void on_shut(uv_handle_t *handle)
@@ -204,27 +204,41 @@ static ssize_t write_now(int fd, struct str bytes)
 	return n < 0 && errno == EOPNOTSUPP ? write_by_splice(fd, bytes) : n;
 }
 
-static void write_some(struct exec_pipe *pipe)
+/* How much of `bytes` was taken; less than all: there is no room now, or nobody reads any more. */
+static size_t write_bytes(struct exec_pipe *pipe, struct str bytes)
 {
-	while (pipe->fd >= 0 && buf_len(&pipe->unwritten)) {
-		ssize_t n = write_now(pipe->fd, (struct str){buf_at(&pipe->unwritten),
-							     buf_len(&pipe->unwritten)});
+	size_t written = 0;
+
+	while (pipe->fd >= 0 && written < bytes.len) {
+		ssize_t n =
+			write_now(pipe->fd, (struct str){bytes.at + written, bytes.len - written});
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		if (n < 0)
 			give_up(pipe); /* nobody reads it any more */
 		else
-			buf_consume(&pipe->unwritten, (size_t)n);
+			written += (size_t)n;
 	}
-	if (pipe->fd >= 0 && !buf_len(&pipe->unwritten)) {
-		buf_close(&pipe->unwritten);
-		uv_poll_stop(&pipe->poll);
-		if (pipe->end_wanted)
-			shut(pipe);
-	} else if (pipe->fd >= 0) {
+	return written;
+}
+
+static void write_some(struct exec_pipe *pipe)
+{
+	struct buf *unwritten = &pipe->unwritten;
+	size_t written = write_bytes(pipe, (struct str){buf_at(unwritten), buf_len(unwritten)});
+
+	if (pipe->fd < 0)
+		return;
+	buf_consume(unwritten, written);
+	if (buf_len(unwritten)) {
 		uv_poll_start(&pipe->poll, UV_WRITABLE, on_writable);
+		return;
 	}
+	buf_close(unwritten);
+	uv_poll_stop(&pipe->poll);
+	if (pipe->end_wanted)
+		shut(pipe);
 }
 
 /* Whoever was told to wait is told when there is room, whichever call made it. */
@@ -254,9 +268,15 @@ void exec_pipe_open_write(struct exec_pipe *pipe, int fd)
 /* Bytes that come before the process runs wait here too. */
 bool exec_pipe_write(struct exec_pipe *pipe, struct str bytes)
 {
+	size_t written = 0;
+
 	if (pipe->is_closed || pipe->is_shut)
 		return false;
-	if (buf_append_str(&pipe->unwritten, bytes) < 0)
+	if (!buf_len(&pipe->unwritten))
+		written = write_bytes(pipe, bytes);
+	if (pipe->is_shut || written == bytes.len)
+		return pipe->is_full;
+	if (buf_append(&pipe->unwritten, bytes.at + written, bytes.len - written) < 0)
 		give_up(pipe); /* a writer that does not wait when told to is ours to mend */
 	else if (pipe->fd >= 0)
 		write_some(pipe);

@@ -16,8 +16,14 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-#define EXEC_PIPE_READ  (64 * 1024)
-#define EXEC_STDIN_HIGH (256 * 1024) /* unwritten bytes at which a writer is asked to wait */
+#define EXEC_PIPE_READ (64 * 1024)
+/*
+ * Unwritten bytes at which a writer is asked to wait, and those that it can have come to by then:
+ * each byte of its last read may bring a frame. The pipe itself is what keeps a reader busy; more
+ * here would only be copied once more.
+ */
+#define EXEC_STDIN_HIGH    (64 * 1024)
+#define EXEC_UNWRITTEN_MAX (576 * 1024)
 
 struct exec_pipe;
 

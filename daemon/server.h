@@ -18,8 +18,8 @@
 /* What a connection may hold in memory; see also proto/http.h. */
 #define CONN_READ_MAX   (64 * 1024)  /* one read; one buffer per server */
 #define CONN_AHEAD_MAX  (64 * 1024)  /* pipelined bytes kept while an answer is owed */
-#define CONN_WRITE_HIGH (256 * 1024) /* unsent bytes at which a producer is paused */
-#define CONN_WRITE_LOW  (64 * 1024)  /* and resumed */
+#define CONN_WRITE_HIGH (64 * 1024)  /* unsent bytes at which a producer is paused */
+#define CONN_WRITE_LOW  (16 * 1024)  /* and resumed */
 #define CONN_DRAIN_MAX  (256 * 1024) /* of a refused body that are read for politeness */
 
 /*
