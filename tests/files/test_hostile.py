@@ -1,6 +1,7 @@
 """What a hostile sandbox, a full disk, a slow client or a crash must not do to files.
 
-The numbers are those of the security checks. BERTH_RACE=N makes the race N requests long.
+The numbers are those of the security checks. BERTH_RACE=N makes the race N rounds long, BERTH_BIG=N
+the big file N MiB (4096 was asked for), BERTH_STALL=N a reader stop for N seconds (60 were).
 """
 
 import concurrent.futures
@@ -16,8 +17,11 @@ import time
 from file_api import MB, Peak, check, equal, get, ground, main, put, refused, stat, target, temporary, until, \
     workers
 
-SIZE = 256 * MB
+SIZE = int(os.environ.get("BERTH_BIG", "256")) * MB
 RACE = int(os.environ.get("BERTH_RACE", "300"))
+RACERS = 8
+STALL = float(os.environ.get("BERTH_STALL", "1"))
+BERTHD_MAX = 64 * MB
 
 
 def block(i):
@@ -29,8 +33,14 @@ def memory_stays(g, peak, before, what):
         check(peak.most - before < 16 * MB, f"{what}: berthd grew by {(peak.most - before) >> 20} MB")
 
 
+def highest_memory(pid):
+    """All that it ever had at once, with its programs and libraries."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
+
+
 def test_big(g):
-    """[21] 256 MiB up and down, byte for byte, with flat memory."""
+    """[21] 256 MiB or more up and down, byte for byte, with flat memory."""
     put(g, "/workspace/warm", b"x" * MB)
     before = ground.memory_of(g.berthd.pid)
     digest, connection = hashlib.sha256(), g.connect(300)
@@ -50,7 +60,11 @@ def test_big(g):
             back.update(data)
     connection.close()
     equal(back.hexdigest(), digest.hexdigest(), "the bytes")
-    memory_stays(g, peak, before, "256 MiB")
+    memory_stays(g, peak, before, f"{SIZE // MB} MiB")
+    most = highest_memory(g.berthd.pid)
+    print(f"# {SIZE // MB} MiB up and down: berthd's VmHWM was {most / 1e6:.1f} MB", flush=True)
+    if not ground.IS_SANITIZED:
+        check(most < BERTHD_MAX, f"berthd had {most / 1e6:.1f} MB")
     text = g.out("a", ["sha256sum", "/workspace/big"])
     equal(text.split()[0], digest.hexdigest(), "the bytes inside")
 
@@ -75,6 +89,39 @@ def test_slow_reader(g):
     for c in clients:
         c.close()
     until(lambda: g.sandbox("a")["execs"] == 0, "the workers of those who left")
+
+
+def test_stalled_reader(g):
+    """[21] A reader that stops in the middle and goes on later gets the whole file; none waits."""
+    size, digest = 200 * MB, hashlib.sha256()
+    g.out("a", ["python3", "-c", f"import hashlib\nwith open('/workspace/big', 'wb') as f:\n"
+                f"    for i in range({size // MB}): f.write(hashlib.sha256(b'%d' % i).digest() * {MB // 32})"])
+    put(g, "/workspace/f", b"x")
+    connection, back = g.connect(STALL + 300), hashlib.sha256()
+    before = ground.memory_of(g.berthd.pid)
+    connection.request("GET", target("file", "/workspace/big"))
+    response = connection.getresponse()
+    for _ in range(100):
+        back.update(response.read(MB))
+    asked, slowest, end = 0, 0.0, time.monotonic() + STALL
+    with Peak(g.berthd.pid) as peak:
+        while time.monotonic() < end:  # what must happen meanwhile
+            began = time.monotonic()
+            put(g, "/workspace/g", b"%d" % asked)
+            equal(get(g, "/workspace/f").body, b"x", "others")
+            equal(g.out("a", "cat g"), f"{asked}", "others' commands")
+            asked, slowest = asked + 1, max(slowest, time.monotonic() - began)
+    memory_stays(g, peak, before, "a reader that stopped")
+    while data := response.read(MB):
+        back.update(data)
+    connection.close()
+    for i in range(size // MB):
+        digest.update(block(i))
+    equal(back.hexdigest(), digest.hexdigest(), "the bytes")
+    check(asked >= 1, "nobody else was answered")
+    print(f"# {STALL:g} s without reading: {asked} rounds of others, the slowest {slowest * 1e3:.0f} ms; berthd "
+          f"grew by {max(0, peak.most - before) / 1e3:.0f} kB", flush=True)
+    until(lambda: g.sandbox("a")["execs"] == 0, "its worker to end")
 
 
 def test_gone(g):
@@ -252,6 +299,22 @@ while True:
 """
 
 
+def race(g, outside, rounds):
+    """How many reads hit the directory."""
+    inside = 0
+    for i in rounds:
+        reply = get(g, "/workspace/x/f")
+        check(b"of the host" not in reply.body, "read from outside")
+        inside += reply.status == 200
+        check(reply.status in (200, 400, 403, 404), reply)
+        reply = g.request("PUT", target("file", "/workspace/x/f"), b"inside")
+        check(reply.status < 500 or reply.status == 502, reply)
+        if i // RACERS % 4 == 0:
+            reply = g.get(target("dir", "/workspace/x"))
+            check(outside.encode() not in reply.body and reply.status < 500, reply)
+    return inside
+
+
 def test_race(g):
     """[16] A directory and a link to the host's swapped under each request: never a host file."""
     with tempfile.TemporaryDirectory(prefix="berth-outside-") as outside:
@@ -262,18 +325,10 @@ def test_race(g):
         os.chmod(secret, 0o666)
         with g.events("a", ["python3", "-c", SWAP % outside]) as events:
             equal(next(iter(events)), ("stdout", b"swapping\n"), "the swapper")
-            seen = {"inside": 0}
-            for i in range(RACE):
-                reply = get(g, "/workspace/x/f")
-                check(b"of the host" not in reply.body, "read from outside")
-                seen["inside"] += reply.status == 200
-                check(reply.status in (200, 400, 403, 404), reply)
-                reply = g.request("PUT", target("file", "/workspace/x/f"), b"inside")
-                check(reply.status < 500 or reply.status == 502, reply)
-                if i % 4 == 0:
-                    reply = g.get(target("dir", "/workspace/x"))
-                    check(outside.encode() not in reply.body and reply.status < 500, reply)
-            check(seen["inside"] > RACE // 50, seen)
+            with concurrent.futures.ThreadPoolExecutor(RACERS) as pool:
+                jobs = [pool.submit(race, g, outside, range(first, RACE, RACERS)) for first in range(RACERS)]
+                inside = sum(job.result() for job in jobs)
+            check(inside > RACE // 50, inside)
         with open(secret, encoding="utf-8") as file:
             equal(file.read(), "of the host", "the host's file")
         equal(os.listdir(outside), ["f"], "the host's directory")
@@ -297,5 +352,5 @@ def test_page_bytes(g):
 
 
 if __name__ == "__main__":
-    main([test_big, test_slow_reader, test_gone, test_stopped, test_crash, test_special, test_growing, test_outside, test_race,
-          test_page_bytes])
+    main([test_big, test_slow_reader, test_stalled_reader, test_gone, test_stopped, test_crash, test_special,
+          test_growing, test_outside, test_race, test_page_bytes])
