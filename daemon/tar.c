@@ -12,7 +12,8 @@
 #include "base/cleanup.h"
 #include "base/name_locale.h"
 
-#define BLOCK_SIZE 10240 /* as tar has it */
+#define BLOCK_SIZE 10240 /* as tar has it; so many are handed on at once */
+#define BLOCKS     6
 /* Mapped, never touched: what holes are said to be. As much as libarchive takes at once, for each
  * time costs, and a hostile worker tells of a thousand holes in one read. */
 #define ZEROS_SIZE ((size_t)INT_MAX)
@@ -75,7 +76,8 @@ struct tar_writer *tar_writer_new(const char *root, tar_sink_fn *sink, void *arg
 	    /* Else libarchive composes names anew (NFC) when it reads them, and two may become one.
 	     */
 	    archive_write_add_filter_none(w->archive) != ARCHIVE_OK ||
-	    archive_write_set_bytes_per_block(w->archive, BLOCK_SIZE) != ARCHIVE_OK ||
+	    archive_write_set_bytes_per_block(w->archive, BLOCKS * BLOCK_SIZE) != ARCHIVE_OK ||
+	    archive_write_set_bytes_in_last_block(w->archive, BLOCK_SIZE) != ARCHIVE_OK ||
 	    archive_write_open(w->archive, w, NULL, on_output, NULL) != ARCHIVE_OK) {
 		tar_writer_free(w);
 		return NULL;
