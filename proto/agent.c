@@ -37,6 +37,9 @@ const struct frame_field agent_exec_fields[] = {
 	BYTES(agent_exec, env, FRAME_MAX),
 	BYTES(agent_exec, cwd, AGENT_CWD_MAX),
 	BYTES(agent_exec, user, AGENT_USER_MAX),
+	U64(agent_exec, session),
+	{FRAME_U32, offsetof(struct agent_exec, cols), AGENT_CELLS_MAX},
+	{FRAME_U32, offsetof(struct agent_exec, rows), AGENT_CELLS_MAX},
 	END,
 };
 
@@ -87,6 +90,13 @@ const struct frame_field agent_end_fields[] = {
 const struct frame_field agent_ended_fields[] = {
 	U64(agent_ended, exec),
 	{FRAME_U32, offsetof(struct agent_ended, is_proven), 1},
+	END,
+};
+
+const struct frame_field agent_resize_fields[] = {
+	U64(agent_resize, exec),
+	{FRAME_U32, offsetof(struct agent_resize, cols), AGENT_CELLS_MAX},
+	{FRAME_U32, offsetof(struct agent_resize, rows), AGENT_CELLS_MAX},
 	END,
 };
 

@@ -29,6 +29,7 @@
 #define AGENT_EXECS_MAX 4096              /* that init keeps track of */
 #define AGENT_CWD_MAX   4096
 #define AGENT_USER_MAX  256
+#define AGENT_CELLS_MAX 65535
 
 enum agent_type {
 	AGENT_HELLO = 1,
@@ -37,6 +38,7 @@ enum agent_type {
 	AGENT_SIGNAL,
 	AGENT_END,
 	AGENT_PING,
+	AGENT_RESIZE,
 
 	AGENT_WELCOME = 64,
 	AGENT_LIVE,
@@ -45,7 +47,8 @@ enum agent_type {
 	AGENT_EXITED,
 	AGENT_ENDED,
 	AGENT_PONG,
-	AGENT_LOST, /* an exec_ref: it may have ended, and its status cannot be known any more */
+	AGENT_LOST,    /* an exec_ref: it may have ended, and its status cannot be known any more */
+	AGENT_SETTLED, /* an exec_ref: kept and supervised, and nothing of its tree is left */
 };
 
 struct agent_hello {
@@ -63,6 +66,10 @@ enum agent_exec_flags {
 	AGENT_EXEC_IN_CGROUP = 4,  /* clone into the cgroup directory that comes along */
 	AGENT_EXEC_SUPERVISED = 8, /* without cgroups: under a supervisor that can end its tree */
 	AGENT_EXEC_WORKER = 16,    /* the program is init's own file worker, see proto/file.h */
+	AGENT_EXEC_KEPT = 32,      /* init keeps its streams, too, until FORGET; see LIVE */
+	AGENT_EXEC_TERMINAL = 64,  /* on a pty: its input and output are the only streams */
+	AGENT_EXEC_SESSION = 128,  /* a shell that runs commands one by one; it has no streams */
+	AGENT_EXEC_COMMAND = 256,  /* argv's one string is run by the shell of `session` */
 };
 
 /* File descriptors: the cgroup's directory, then the memfd, each if its flag is set. */
@@ -72,8 +79,11 @@ struct agent_exec {
 	uint32_t argv_size; /* AGENT_EXEC_ARGS_IN_FD */
 	struct str argv;    /* frame lists; empty with AGENT_EXEC_ARGS_IN_FD */
 	struct str env;
-	struct str cwd;  /* absolute, inside */
-	struct str user; /* "name", "uid", "uid:gid" or "": the sandbox's own user */
+	struct str cwd;   /* absolute, inside */
+	struct str user;  /* "name", "uid", "uid:gid" or "": the sandbox's own user */
+	uint64_t session; /* AGENT_EXEC_COMMAND: the exec number of the shell */
+	uint32_t cols,
+		rows; /* AGENT_EXEC_TERMINAL; each at most AGENT_CELLS_MAX, 0 for the usual */
 };
 
 /* File descriptors: stdin's writing end if there is one, then stdout's and stderr's reading ends.
@@ -98,7 +108,11 @@ struct agent_refused {
 	uint32_t error; /* errno */
 };
 
-/* An exec that still runs when berthd connects; its descriptors come along as with STARTED. */
+/*
+ * An exec that still runs when berthd connects; its descriptors come along as with STARTED. A kept
+ * exec is told so as long as it is not forgotten, also when EXITED or LOST and SETTLED follow: what
+ * its streams hold is not lost.
+ */
 struct agent_live {
 	uint64_t exec;
 	uint32_t pid;
@@ -130,6 +144,11 @@ struct agent_ended {
 	uint32_t is_proven; /* 1: nothing of it is left; 0: could not be proven in time */
 };
 
+struct agent_resize {
+	uint64_t exec; /* a terminal's */
+	uint32_t cols, rows;
+};
+
 struct agent_ping {
 	uint64_t nonce;
 };
@@ -137,6 +156,6 @@ struct agent_ping {
 extern const struct frame_field agent_hello_fields[], agent_welcome_fields[], agent_exec_fields[],
 	agent_started_fields[], agent_refused_fields[], agent_live_fields[], agent_exited_fields[],
 	agent_exec_ref_fields[], agent_signal_fields[], agent_end_fields[], agent_ended_fields[],
-	agent_ping_fields[];
+	agent_resize_fields[], agent_ping_fields[];
 
 #endif

@@ -6,7 +6,6 @@ import struct
 
 import sandbox as s
 
-WORKER = 16
 REQUEST, GO, RESULT, ENTRY, DATA, HOLE, END = range(1, 8)
 READ, WRITE, REMOVE, STAT, LIST, MKDIR, MOVE, COPY, CHMOD, PACK, UNPACK = range(1, 12)
 RECURSIVE, HIDDEN, HAS_MODE, NO_FOLLOW, OWNERS, SPARSE = 1, 2, 4, 8, 16, 32
@@ -87,7 +86,7 @@ class Worker:
 
     def __init__(self, box, peer, user="", flags=0):
         self.peer, self.number = peer, box.number()
-        started = peer.exec(self.number, [], env=[], user=user, flags=WORKER | s.STDIN | flags)
+        started = peer.exec(self.number, [], env=[], user=user, flags=s.WORKER | s.STDIN | flags)
         if started.kind != s.STARTED:
             raise OSError(started.error, f"stage {started.stage}")
         self.into, self.out, self.err = started.fds

@@ -23,9 +23,9 @@ PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
 FIRST_ID, IDS = 300000, 65536
 
 VERSION = 1
-HELLO, EXEC, FORGET, SIGNAL, END, PING = range(1, 7)
-WELCOME, LIVE, STARTED, REFUSED, EXITED, ENDED, PONG, LOST = range(64, 72)
-STDIN, IN_FD, IN_CGROUP, SUPERVISED = 1, 2, 4, 8
+HELLO, EXEC, FORGET, SIGNAL, END, PING, RESIZE = range(1, 8)
+WELCOME, LIVE, STARTED, REFUSED, EXITED, ENDED, PONG, LOST, SETTLED = range(64, 73)
+STDIN, IN_FD, IN_CGROUP, SUPERVISED, WORKER, KEPT, TERMINAL, SESSION, COMMAND = (1 << i for i in range(9))
 STAGE_REQUEST, STAGE_RESOURCES, STAGE_USER, STAGE_CWD, STAGE_PROGRAM = range(5)
 ANSWERS = {
     WELCOME: ("<II", ("version", "known")),
@@ -36,6 +36,7 @@ ANSWERS = {
     ENDED: ("<QI", ("exec", "is_proven")),
     PONG: ("<Q", ("nonce",)),
     LOST: ("<Q", ("exec",)),
+    SETTLED: ("<Q", ("exec",)),
 }
 WAIT = 180  # seconds after which something counts as hung
 ORDINARY = 54321  # a user that no machine has
@@ -151,10 +152,11 @@ class Peer:
         return self.expect(ENDED, tag=self.send(END, struct.pack("<Q", exec_id))).is_proven
 
     def exec(self, exec_id, argv, env=("PATH=/usr/bin:/bin",), cwd="/", user="", flags=0, fds=(),
-             argv_size=0):
+             argv_size=0, session=0, cells=(0, 0)):
         """STARTED, REFUSED or LOST."""
         fields = struct.pack("<QII", exec_id, flags, argv_size) + run(strings(argv)) \
-            + run(strings(env)) + run(os.fsencode(cwd)) + run(os.fsencode(user))
+            + run(strings(env)) + run(os.fsencode(cwd)) + run(os.fsencode(user)) \
+            + struct.pack("<QII", session, *cells)
         return self.expect(STARTED, REFUSED, LOST, tag=self.send(EXEC, fields, fds))
 
     def exited(self, exec_id):

@@ -24,7 +24,8 @@ def forget_all(box):
 def bad_frames(t, box, peer):
     rng = random.Random(1)
     hello = s.frame(s.HELLO, 1, struct.pack("<I", 1))
-    exec_fields = struct.pack("<QII", 1 << 40, 0, 0) + s.run(b"true\0") + s.run(b"") + s.run(b"/") + s.run(b"")
+    exec_fields = struct.pack("<QII", 1 << 40, 0, 0) + s.run(b"true\0") + s.run(b"") + s.run(b"/") + s.run(b"") \
+        + struct.pack("<QII", 0, 0, 0)
     known = [hello, s.frame(s.EXEC, 2, exec_fields), s.frame(s.SIGNAL, 3, struct.pack("<QI", 1, 9)),
              s.frame(s.END, 4, struct.pack("<Q", 1)), s.frame(s.FORGET, 5, struct.pack("<Q", 1))]
     null = os.open("/dev/null", os.O_RDONLY)

@@ -219,7 +219,7 @@ def workers_are_confined(t, box, peer):
     t.equal(worker.end(), 0, "done")
     if before is not None:
         t.equal(box.init_fds(), before, "init's descriptors")
-    got = peer.exec(box.number(), ["x"], flags=f.WORKER | s.IN_FD, fds=[0])
+    got = peer.exec(box.number(), ["x"], flags=s.WORKER | s.IN_FD, fds=[0])
     t.equal((got.kind, got.error), (s.REFUSED, errno.EINVAL), "no arguments")
     done = box.run(peer, ["sh", "-c", "exec 0</dev/null; (exec -a berth-files /sandbox/init); echo $?"])
     t.check(done.out in (b"1\n", b"127\n"), f"by hand: {done.out}")
