@@ -1,5 +1,5 @@
 /*
- * One foreground exec: from a running sandbox to exactly one end.
+ * One exec: from a running sandbox to exactly one end.
  *
  *	spawning ──STARTED──> running ──EXITED──> draining ──pipes read until empty──> ended
  *	    │                    │                                                      ^
@@ -8,12 +8,20 @@
  *
  * Output is handed on as it comes, with backpressure to the process. After the end, what survivors
  * print is read and dropped, so that they do not die of a closed pipe.
+ *
+ * A kept exec (is_kept) outlives berthd: init keeps its pipes and its status until exec_forget().
+ * It is its whole tree, and ends when nothing of that is left.
+ *
+ *	running ──EXITED──> draining ──> `exited` ──> settling ──nothing is left──> ended
+ *	   ^
+ *	adopting, when an earlier berthd started it (LIVE, and EXITED if it has)
  */
 #ifndef BERTH_DAEMON_EXEC_H
 #define BERTH_DAEMON_EXEC_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -29,6 +37,23 @@ struct exec_ops {
 	void (*ended)(void *arg, const struct exec_end *end);
 	/* Stdin has room again, or is closed for good. */
 	void (*stdin_ready)(void *arg);
+
+	/* Kept execs only. It runs, or ran when it is adopted: `pid` is its main process inside. */
+	void (*started)(void *arg, uint32_t pid);
+	/*
+	 * Instead of `output`: moves what the pipe holds to where it is kept, without waiting
+	 * (splice() with SPLICE_F_NONBLOCK; the file is a pipe, but whoever made it may hold it
+	 * too). Bytes moved; 0 at the end of file; -EAGAIN: nothing is there now. Else it cannot
+	 * be kept: the exec is paused until exec_resume(), or if it is being ended the rest is
+	 * dropped.
+	 */
+	ssize_t (*pull)(void *arg, bool is_stderr, int fd);
+	/*
+	 * The main process was reaped, and its output up to then was pulled. `ended` follows with
+	 * the same end when nothing of its tree is left; until then what survivors print is pulled
+	 * too. One that is killed, or lost, or did not start, is ended without.
+	 */
+	void (*exited)(void *arg, const struct exec_end *end);
 };
 
 /*
@@ -55,14 +80,38 @@ void exec_resume(struct exec *exec);
 bool exec_stdin(struct exec *exec, struct str bytes);
 void exec_stdin_end(struct exec *exec);
 
-/* Ends the whole tree; `ended` comes with EXEC_KILLED. */
+/* Ends the whole tree; `ended` comes with EXEC_KILLED, or as its main process had exited. */
 void exec_kill(struct exec *exec);
 /* The client is gone: nothing is called any more, and the tree is ended. */
 void exec_abandon(struct exec *exec);
+
+/* --- kept execs --- */
+
+/* To be stored, with the sandbox's generation. */
+uint64_t exec_number(const struct exec *exec);
+/*
+ * One that an earlier berthd started in this generation. Only while the sandbox is being adopted,
+ * see registry_config.adopting. `started` follows; or `ended` with EXEC_LOST if init does not know
+ * it. Durations count from here.
+ */
+struct exec *exec_adopt(struct sandbox *sb, uint64_t number, const struct exec_ops *ops, void *arg,
+			struct err *err);
+/* From now on; 0: none. At the end of it the tree is ended: EXEC_TIMEOUT. */
+void exec_set_timeout(struct exec *exec, uint64_t timeout_ms);
+/* To everything of its tree that can be found, beginning with its main process, if it runs. */
+void exec_signal(struct exec *exec, int signal);
+/* berthd stops, or the owner goes: nothing is called any more, the exec lives on with init. */
+void exec_leave(struct exec *exec);
+/* Its end is stored: init need not tell it again. Until then a kept exec takes init's room. */
+void exec_forget(struct sandbox *sb, uint64_t generation, uint64_t number);
 
 /* For the sandbox: what init says, and that it will say no more. */
 void exec_event(struct sandbox *sb, const struct agent_event *event);
 /* why: NULL if somebody asked for its end; then they were killed. */
 void exec_lose_all(struct sandbox *sb, const char *why);
+/* Init has told of all that it knows: what is still to be adopted is lost. */
+void exec_adopted_all(struct sandbox *sb);
+/* berthd stops: kept ones are left, others lost. */
+void exec_leave_all(struct sandbox *sb);
 
 #endif

@@ -25,6 +25,9 @@ struct registry_config {
 	/* The facts are loaded and the keeper has said what runs; or err says why not. Once. */
 	void (*ready)(void *arg, const struct err *err);
 	void *arg;
+	/* Or NULL. It runs since before us: now is the time to exec_adopt() its kept execs. Init
+	 * then says what became of them, and the sandbox is running when all were told. */
+	void (*adopting)(void *arg, struct sandbox *sb);
 };
 
 /* Loads the facts, greets the keeper, adopts. `ready` follows on the loop. */

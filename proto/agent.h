@@ -4,7 +4,7 @@
  *
  *	berthd                              init
  *	HELLO            ──────────>
- *	                 <──────────        WELCOME, then one LIVE, EXITED or LOST per exec it knows
+ *	                 <──────────        WELCOME, then LIVE, EXITED, LOST, SETTLED of each exec
  *	EXEC (+ fds)     ──────────>
  *	                 <──────────        STARTED (+ fds) or REFUSED, same tag
  *	                 <──────────        EXITED or LOST, until FORGET
@@ -27,6 +27,7 @@
 
 #define AGENT_ARGS_MAX  (2 * 1024 * 1024) /* argv and env together; past a frame in a memfd */
 #define AGENT_EXECS_MAX 4096              /* that init keeps track of */
+#define AGENT_KEPT_MAX  1024              /* of them, AGENT_EXEC_KEPT; fewer with few files */
 #define AGENT_CWD_MAX   4096
 #define AGENT_USER_MAX  256
 #define AGENT_CELLS_MAX 65535
@@ -39,6 +40,8 @@ enum agent_type {
 	AGENT_END,
 	AGENT_PING,
 	AGENT_RESIZE,
+	AGENT_STDIN_END, /* an exec_ref: a kept exec's stdin gets no more, init drops its end of it
+			  */
 
 	AGENT_WELCOME = 64,
 	AGENT_LIVE,
@@ -47,7 +50,9 @@ enum agent_type {
 	AGENT_EXITED,
 	AGENT_ENDED,
 	AGENT_PONG,
-	AGENT_LOST,    /* an exec_ref: it may have ended, and its status cannot be known any more */
+	/* An exec_ref: it may have ended, and its status cannot be known any more. Of a kept exec
+	 * that has EXITED: whether anything of its tree is left cannot be known any more. */
+	AGENT_LOST,
 	AGENT_SETTLED, /* an exec_ref: kept and supervised, and nothing of its tree is left */
 };
 
@@ -57,7 +62,7 @@ struct agent_hello {
 
 struct agent_welcome {
 	uint32_t version; /* the one to be spoken */
-	uint32_t known;   /* LIVE, EXITED and LOST frames that follow at once */
+	uint32_t known;   /* LIVE, EXITED, LOST and SETTLED frames that follow at once */
 };
 
 enum agent_exec_flags {
@@ -109,9 +114,9 @@ struct agent_refused {
 };
 
 /*
- * An exec that still runs when berthd connects; its descriptors come along as with STARTED. A kept
- * exec is told so as long as it is not forgotten, also when EXITED or LOST and SETTLED follow: what
- * its streams hold is not lost.
+ * An exec that still runs when berthd connects. A kept exec is told so as long as it is not
+ * forgotten, also when EXITED or LOST and SETTLED follow, and its descriptors come along as with
+ * STARTED, but for stdin's after STDIN_END: what its streams hold is not lost.
  */
 struct agent_live {
 	uint64_t exec;
@@ -131,7 +136,9 @@ struct agent_exec_ref {
 
 struct agent_signal {
 	uint64_t exec;
-	uint32_t signal; /* to the main process; unknown execs and ended ones are passed over */
+	/* To the main process; of kept execs to all of the tree that can be found. Unknown execs
+	 * and ended ones are passed over. */
+	uint32_t signal;
 };
 
 /* Kills everything that the exec started (supervised execs; with cgroups the keeper does it). */

@@ -24,6 +24,7 @@ struct exec_request {
 	bool has_stdin;
 	bool detach;
 	bool is_worker;      /* no program of the client's: a file worker, see proto/file.h */
+	bool is_kept;        /* it outlives berthd, see daemon/exec.h */
 	uint64_t timeout_ms; /* 0: none */
 	uint64_t max_output_bytes;
 };

@@ -11,7 +11,7 @@
  *	FORGET           ──────────>        (until then it is told again)
  *	ADOPT            ──────────>
  *	                 <──────────        ADOPTED (+ counter fd) or FAILED, same tag
- *	KILL, REMOVE, GROUP_NEW, GROUP_END, STATS, USAGE
+ *	KILL, REMOVE, GROUP_NEW, GROUP_OPEN, GROUP_END, STATS, USAGE
  *	                 ──────────>
  *	                 <──────────        DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, same tag
  *
@@ -41,6 +41,7 @@ enum keeper_type {
 	KEEPER_STATS,
 	KEEPER_USAGE,
 	KEEPER_ADOPT,
+	KEEPER_GROUP_OPEN,
 
 	KEEPER_WELCOME = 64,
 	KEEPER_RUNNING,
@@ -115,7 +116,8 @@ struct keeper_started {
 
 /*
  * The answer to ADOPT: whoever asks has none of the exec groups that were made before. Those that
- * are empty are removed, the others as they become so. File descriptor: the counter, as above.
+ * are empty are removed, the others as they become so; until then GROUP_OPEN gives their
+ * directories again. File descriptor: the counter, as above.
  */
 struct keeper_adopted {
 	uint32_t has_counter;
