@@ -8,6 +8,16 @@ void exec_close_fds(struct exec *exec)
 		close(exec->fds[--exec->fd_count]);
 }
 
+void exec_close_stdin(struct exec *exec)
+{
+	if (!exec->has_stdin || !exec->fd_count)
+		return;
+	exec->has_stdin = false;
+	close(exec->fds[0]);
+	exec->fd_count--;
+	memmove(exec->fds, exec->fds + 1, exec->fd_count * sizeof(exec->fds[0]));
+}
+
 static void close_fd(int *fd)
 {
 	close_fdp(fd);
@@ -20,6 +30,14 @@ void execs_drop_supervisor(struct execs *execs, struct exec *exec)
 	if (exec->supervisor_fd >= 0)
 		epoll_ctl(execs->epoll_fd, EPOLL_CTL_DEL, exec->supervisor_fd, NULL);
 	close_fd(&exec->supervisor_fd);
+}
+
+void execs_unkeep(struct execs *execs, struct exec *exec)
+{
+	execs->kept -= exec->is_kept;
+	exec->is_kept = false;
+	exec_close_fds(exec);
+	close_fd(&exec->group_fd);
 }
 
 void execs_init(struct execs *execs)
@@ -45,7 +63,7 @@ struct exec *execs_add(struct execs *execs, uint64_t number)
 	} else {
 		return NULL;
 	}
-	*exec = (struct exec){.number = number, .pidfd = -1, .supervisor_fd = -1};
+	*exec = (struct exec){.number = number, .pidfd = -1, .supervisor_fd = -1, .group_fd = -1};
 	list_init(&exec->number_link);
 	list_init(&exec->pid_link);
 	list_init(&exec->due_link);
@@ -56,7 +74,7 @@ struct exec *execs_add(struct execs *execs, uint64_t number)
 
 void execs_remove(struct execs *execs, struct exec *exec)
 {
-	exec_close_fds(exec);
+	execs_unkeep(execs, exec);
 	close_fd(&exec->pidfd);
 	execs_drop_supervisor(execs, exec);
 	execs->ends_pending -= exec->is_end_pending;
@@ -106,25 +124,42 @@ void execs_set_pid(struct execs *execs, struct exec *exec, pid_t our_pid)
 		list_append(pid_bucket(execs, our_pid), &exec->pid_link);
 }
 
-void execs_tell(struct execs *execs, struct exec *exec, enum exec_due what)
+void execs_tell(struct execs *execs, struct exec *exec, uint32_t what)
 {
 	exec->due |= what;
 	list_move(&execs->due, &exec->due_link);
 }
 
-unsigned execs_tell_all(struct execs *execs)
+/* What somebody who knows nothing must be told. */
+static uint32_t all_due(const struct exec *exec)
 {
 	static const enum exec_due dues[] = {
 		[EXEC_LIVE] = DUE_LIVE,
 		[EXEC_EXITED] = DUE_EXITED,
 		[EXEC_LOST] = DUE_LOST,
 	};
+	uint32_t due;
+
+	if (exec->state == EXEC_STARTING || exec->is_forgotten)
+		return 0;
+	due = dues[exec->state];
+	if (exec->is_kept)
+		due |= DUE_LIVE;
+	if (exec->is_kept && exec->state == EXEC_EXITED)
+		due |= (exec->is_tree_empty ? DUE_SETTLED : 0) |
+		       (exec->is_tree_lost ? DUE_LOST : 0);
+	return due;
+}
+
+unsigned execs_tell_all(struct execs *execs)
+{
 	unsigned told = 0;
 
 	for (unsigned i = 0; i < EXECS_BUCKETS; i++) {
 		list_for_each_safe (node, &execs->by_number[i]) {
 			struct exec *exec = list_entry(node, struct exec, number_link);
 			bool is_refused = exec->due & DUE_REFUSED;
+			uint32_t due = all_due(exec);
 
 			/* Nobody waits for the answers to what an earlier peer asked. */
 			exec->due = 0;
@@ -132,9 +167,9 @@ unsigned execs_tell_all(struct execs *execs)
 			list_remove(&exec->due_link);
 			if (is_refused) {
 				execs_remove(execs, exec);
-			} else if (exec->state != EXEC_STARTING && !exec->is_forgotten) {
-				execs_tell(execs, exec, dues[exec->state]);
-				told++;
+			} else if (due) {
+				execs_tell(execs, exec, due);
+				told += (unsigned)__builtin_popcount(due);
 			}
 		}
 	}
@@ -181,7 +216,7 @@ void exec_exited(struct execs *execs, struct exec *exec, int status, const struc
 	if (exec->is_forgotten)
 		execs_remove(execs, exec);
 	else
-		execs_tell(execs, exec, DUE_EXITED);
+		execs_tell(execs, exec, DUE_EXITED | (exec->is_tree_lost ? DUE_LOST : 0));
 }
 
 void exec_lost(struct execs *execs, struct exec *exec)
@@ -203,4 +238,12 @@ void exec_ended(struct execs *execs, struct exec *exec, bool is_proven)
 	execs->ends_pending--;
 	if (exec->is_end_awaited)
 		execs_tell(execs, exec, DUE_ENDED);
+}
+
+void exec_unsupervised(struct execs *execs, struct exec *exec, bool is_empty)
+{
+	exec->is_tree_empty = is_empty;
+	exec->is_tree_lost = exec->is_kept && !is_empty;
+	if (exec->is_kept && exec->state == EXEC_EXITED)
+		execs_tell(execs, exec, is_empty ? DUE_SETTLED : DUE_LOST);
 }

@@ -7,6 +7,9 @@
  *	   │          └─────> LOST   ──FORGET──> free
  *	   └── refused: free, once that is told
  *
+ * Of a kept exec the pipes stay here until FORGET, too, and where it is supervised, whether
+ * anything of its tree is left.
+ *
  * Only supervised execs are ever STARTING: others are LIVE or refused when launch_run() returns.
  */
 #ifndef BERTH_INIT_EXECS_H
@@ -30,7 +33,8 @@ enum exec_due {
 	DUE_LIVE = 4,
 	DUE_EXITED = 8,
 	DUE_LOST = 16,
-	DUE_ENDED = 32,
+	DUE_SETTLED = 32,
+	DUE_ENDED = 64,
 };
 
 struct exec {
@@ -42,10 +46,14 @@ struct exec {
 	int pidfd;     /* of its main process, until that has ended */
 	pid_t our_pid; /* the child of ours that stands for it: itself, or its supervisor */
 	int fds[EXEC_FDS_MAX];
-	unsigned fd_count; /* to be handed out with STARTED or LIVE */
+	unsigned
+		fd_count; /* to be handed out with STARTED or LIVE; those of kept execs each time */
 	uint32_t start_tag, end_tag;
 	bool is_start_awaited, is_end_awaited; /* by the peer that is connected now */
 	bool is_forgotten;
+	bool is_kept, has_stdin;
+	bool is_tree_lost; /* kept, and its supervisor was killed */
+	int group_fd;      /* kept, and in a cgroup: its directory; else -1 */
 	struct agent_exited exited;
 	struct agent_refused refused;
 	/* Supervised execs. */
@@ -59,7 +67,7 @@ struct execs {
 	struct list by_number[EXECS_BUCKETS], by_pid[EXECS_BUCKETS];
 	struct list due;
 	struct list free;
-	unsigned count, ends_pending;
+	unsigned count, kept, ends_pending;
 	int epoll_fd;     /* the loop's, which watches supervisors */
 	unsigned touched; /* the entries from here on were never used */
 	struct exec all[AGENT_EXECS_MAX];
@@ -78,15 +86,19 @@ struct exec *execs_find(struct execs *execs, uint64_t number);
 struct exec *execs_find_pid(struct execs *execs, pid_t our_pid);
 void execs_set_pid(struct execs *execs, struct exec *exec, pid_t our_pid);
 
-/* To be told as soon as somebody listens. */
-void execs_tell(struct execs *execs, struct exec *exec, enum exec_due what);
+/* enum exec_due, one or more: to be told as soon as somebody listens. */
+void execs_tell(struct execs *execs, struct exec *exec, uint32_t what);
 
 /* A new peer: what it must be told is where each exec stands. Returns how many frames that makes.
  */
 unsigned execs_tell_all(struct execs *execs);
 
-/* Those that were not handed out. */
+/* Those that were not handed out, or are kept. */
 void exec_close_fds(struct exec *exec);
+/* No more input: the one who has the other duplicate will close it too. */
+void exec_close_stdin(struct exec *exec);
+/* Nothing of it is kept any more. */
+void execs_unkeep(struct execs *execs, struct exec *exec);
 
 /* The changes of state, each told. After refused, exited and lost, `exec` may be gone. */
 void exec_started(struct execs *execs, struct exec *exec, pid_t pid, int pidfd);
@@ -94,5 +106,7 @@ void exec_refused(struct execs *execs, struct exec *exec, uint32_t stage, uint32
 void exec_exited(struct execs *execs, struct exec *exec, int status, const struct rusage *usage);
 void exec_lost(struct execs *execs, struct exec *exec);
 void exec_ended(struct execs *execs, struct exec *exec, bool is_proven);
+/* Its supervisor is gone: because nothing was left, or somebody killed it. */
+void exec_unsupervised(struct execs *execs, struct exec *exec, bool is_empty);
 
 #endif

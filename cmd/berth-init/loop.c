@@ -73,8 +73,8 @@ static void on_supervisor_end(struct init *init, pid_t pid, int status)
 	if (!exec)
 		return;
 	execs_drop_supervisor(&init->execs, exec);
-	exec->is_tree_empty = is_empty;
 	execs_set_pid(&init->execs, exec, 0);
+	exec_unsupervised(&init->execs, exec, is_empty);
 	exec_ended(&init->execs, exec, is_empty);
 	if (exec->state == EXEC_LIVE &&
 	    waitid((idtype_t)P_PIDFD, (id_t)exec->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {

@@ -23,7 +23,7 @@ static int send_streams(struct init *init, const struct exec *exec, struct notic
 
 static int send_due(struct init *init, const struct exec *exec)
 {
-	struct agent_exec_ref lost = {exec->number};
+	struct agent_exec_ref ref = {exec->number};
 	struct agent_ended ended = {exec->number, exec->is_end_proven};
 	struct notice notice = {0};
 
@@ -45,7 +45,10 @@ static int send_due(struct init *init, const struct exec *exec)
 	case DUE_LOST:
 		/* Before it started, this is the answer. */
 		notice = (struct notice){AGENT_LOST, exec->is_start_awaited ? exec->start_tag : 0,
-					 agent_exec_ref_fields, &lost};
+					 agent_exec_ref_fields, &ref};
+		break;
+	case DUE_SETTLED:
+		notice = (struct notice){AGENT_SETTLED, 0, agent_exec_ref_fields, &ref};
 		break;
 	case DUE_ENDED:
 		notice = (struct notice){AGENT_ENDED, exec->end_tag, agent_ended_fields, &ended};
@@ -65,7 +68,8 @@ static void mark_told(struct init *init, struct exec *exec)
 	}
 	if (told == DUE_STARTED || told == DUE_LIVE) {
 		exec->is_start_awaited = false;
-		exec_close_fds(exec); /* the peer has them now */
+		if (!exec->is_kept)
+			exec_close_fds(exec); /* the peer has them now */
 	}
 	if (!exec->due)
 		list_remove(&exec->due_link);

@@ -7,11 +7,13 @@
 
 #include "cmd/berth-init/clock.h"
 #include "cmd/berth-init/supervisor.h"
+#include "cmd/berth-init/tree.h"
 
 #define EXEC_FLAGS                                                                                 \
 	(AGENT_EXEC_STDIN | AGENT_EXEC_ARGS_IN_FD | AGENT_EXEC_IN_CGROUP | AGENT_EXEC_SUPERVISED | \
-	 AGENT_EXEC_WORKER)
-#define END_SLACK_MS 1000 /* that a supervisor has to say that it could not end its tree */
+	 AGENT_EXEC_WORKER | AGENT_EXEC_KEPT)
+#define END_SLACK_MS   1000 /* that a supervisor has to say that it could not end its tree */
+#define FILES_PER_KEPT 10   /* of RLIMIT_NOFILE; each holds five, the rest is for others */
 
 static int handle_hello(struct init *init, struct message *m)
 {
@@ -56,6 +58,25 @@ static int make_pipes(struct exec *exec, struct launch *launch, bool has_stdin)
 	return error;
 }
 
+/* What is needed of it later, beside its pipes. */
+static int keep(struct init *init, struct exec *exec, bool has_stdin)
+{
+	rlim_t most = init->launcher.old_files.rlim_max / FILES_PER_KEPT;
+	int group_fd = init->launch.cgroup_fd;
+
+	if (init->execs.kept >= AGENT_KEPT_MAX || init->execs.kept >= most)
+		return -EMFILE;
+	if (group_fd >= 0) {
+		exec->group_fd = fcntl(group_fd, F_DUPFD_CLOEXEC, 3);
+		if (exec->group_fd < 0)
+			return -errno;
+	}
+	exec->is_kept = true;
+	exec->has_stdin = has_stdin;
+	init->execs.kept++;
+	return 0;
+}
+
 static int start_plain(struct init *init, struct exec *exec)
 {
 	int pidfd = -1;
@@ -90,8 +111,11 @@ static int start_supervised(struct init *init, struct exec *exec)
 static void start(struct init *init, struct exec *exec, const struct agent_exec *request)
 {
 	struct launch *launch = &init->launch;
-	int error = make_pipes(exec, launch, request->flags & AGENT_EXEC_STDIN);
+	bool has_stdin = request->flags & AGENT_EXEC_STDIN;
+	int error = request->flags & AGENT_EXEC_KEPT ? keep(init, exec, has_stdin) : 0;
 
+	if (error == 0)
+		error = make_pipes(exec, launch, has_stdin);
 	if (error == 0 && request->flags & AGENT_EXEC_SUPERVISED)
 		error = start_supervised(init, exec);
 	else if (error == 0)
@@ -182,7 +206,21 @@ static int handle_forget(struct init *init, struct message *m)
 	exec->is_start_awaited = exec->is_end_awaited = false;
 	exec->due = 0;
 	list_remove(&exec->due_link);
-	exec_close_fds(exec);
+	execs_unkeep(&init->execs, exec);
+	return 0;
+}
+
+static int handle_stdin_end(struct init *init, struct message *m)
+{
+	struct agent_exec_ref request;
+	struct exec *exec;
+
+	if (frame_decode(m->bytes, agent_exec_ref_fields, &request) < 0)
+		return -EBADMSG;
+	exec = execs_find(&init->execs, request.exec);
+	/* Until it is started the three belong together. */
+	if (exec && exec->is_kept && !(exec->due & (DUE_STARTED | DUE_LIVE)))
+		exec_close_stdin(exec);
 	return 0;
 }
 
@@ -190,6 +228,19 @@ static void send_signal(const struct exec *exec, uint32_t signal)
 {
 	if (exec->pidfd >= 0)
 		syscall(SYS_pidfd_send_signal, exec->pidfd, (int)signal, NULL, 0);
+}
+
+/* The others of a kept exec: a supervisor finds them, or the kernel lists them. */
+static void signal_tree(const struct exec *exec, uint32_t signal)
+{
+	pid_t main_pid = exec->pidfd >= 0 ? exec->pid : 0;
+
+	if (exec->supervisor_fd >= 0) {
+		supervisor_signal_tree(exec->supervisor_fd, signal);
+		kill(exec->our_pid, SIGCONT);
+	} else if (exec->group_fd >= 0) {
+		tree_signal_group(exec->group_fd, main_pid, (int)signal);
+	}
 }
 
 static int handle_signal(struct init *init, struct message *m)
@@ -202,6 +253,8 @@ static int handle_signal(struct init *init, struct message *m)
 	exec = execs_find(&init->execs, request.exec);
 	if (exec)
 		send_signal(exec, request.signal);
+	if (exec && exec->is_kept)
+		signal_tree(exec, request.signal);
 	return 0;
 }
 
@@ -252,12 +305,13 @@ int request_handle(struct init *init, struct message *m)
 {
 	/* clang-format off */
 	static int (*const handlers[])(struct init *, struct message *) = {
-		[AGENT_HELLO]  = handle_hello,
-		[AGENT_EXEC]   = handle_exec,
-		[AGENT_FORGET] = handle_forget,
-		[AGENT_SIGNAL] = handle_signal,
-		[AGENT_END]    = handle_end,
-		[AGENT_PING]   = handle_ping,
+		[AGENT_HELLO]     = handle_hello,
+		[AGENT_EXEC]      = handle_exec,
+		[AGENT_FORGET]    = handle_forget,
+		[AGENT_SIGNAL]    = handle_signal,
+		[AGENT_END]       = handle_end,
+		[AGENT_PING]      = handle_ping,
+		[AGENT_STDIN_END] = handle_stdin_end,
 	};
 	/* clang-format on */
 	bool is_hello = m->head.type == AGENT_HELLO;

@@ -24,6 +24,13 @@ struct supervisor {
 	pid_t pid; /* the command's */
 };
 
+enum order { ORDER_END, ORDER_SIGNAL };
+
+struct request {
+	enum order order;
+	uint32_t signal;
+};
+
 union one_fd {
 	struct cmsghdr header;
 	char bytes[CMSG_SPACE(sizeof(int))];
@@ -48,30 +55,51 @@ static void tell(const struct supervisor *s, const struct supervisor_note *note,
 }
 
 /* False when no child is left. */
-static bool reap(const struct supervisor *s)
+static bool reap(struct supervisor *s)
 {
 	struct supervisor_note note = {.event = SUPERVISOR_EXITED};
 	pid_t pid;
 
 	while ((pid = wait4(-1, &note.status, WNOHANG | __WALL, &note.usage)) > 0) {
-		if (pid == s->pid)
-			tell(s, &note, -1);
+		if (pid != s->pid)
+			continue;
+		tell(s, &note, -1);
+		s->pid = 0; /* it may be another's from now on */
 	}
 	return pid == 0;
 }
 
-static void end_tree(const struct supervisor *s)
+static struct tree *open_tree_of(const struct supervisor *s)
 {
-	struct supervisor_note note = {.event = SUPERVISOR_ENDED};
-	uint64_t deadline = clock_ms() + SUPERVISOR_END_MS;
 	struct tree *tree = mmap(NULL, sizeof(*tree), PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (tree == MAP_FAILED) {
+	if (tree == MAP_FAILED)
+		return NULL;
+	tree->proc_fd = s->proc_fd;
+	return tree;
+}
+
+static void signal_tree(const struct supervisor *s, uint32_t signal)
+{
+	struct tree *tree = open_tree_of(s);
+
+	if (!tree)
+		return;
+	tree_signal(tree, s->pid, (int)signal);
+	munmap(tree, sizeof(*tree));
+}
+
+static void end_tree(struct supervisor *s)
+{
+	struct supervisor_note note = {.event = SUPERVISOR_ENDED};
+	uint64_t deadline = clock_ms() + SUPERVISOR_END_MS;
+	struct tree *tree = open_tree_of(s);
+
+	if (!tree) {
 		tell(s, &note, -1);
 		return;
 	}
-	tree->proc_fd = s->proc_fd;
 	for (;;) {
 		tree_kill(tree);
 		note.is_proven = !reap(s);
@@ -116,11 +144,11 @@ static int become_supervisor(struct supervisor *s, const struct launch *l)
 }
 
 /* Until nothing is left to supervise: true. Or until nobody is left who wants to know. */
-static bool supervise(const struct supervisor *s)
+static bool supervise(struct supervisor *s)
 {
 	struct pollfd ready[] = {{s->fd, POLLIN, 0}, {s->signal_fd, POLLIN, 0}};
 	struct signalfd_siginfo info;
-	char request;
+	struct request request;
 
 	while (reap(s)) {
 		if (poll(ready, array_len(ready), -1) < 0)
@@ -131,9 +159,12 @@ static bool supervise(const struct supervisor *s)
 			return false;
 		if (!ready[0].revents)
 			continue;
-		if (recv(s->fd, &request, 1, MSG_DONTWAIT) != 1)
+		if (recv(s->fd, &request, sizeof(request), MSG_DONTWAIT) != sizeof(request))
 			return false;
-		end_tree(s);
+		if (request.order == ORDER_END)
+			end_tree(s);
+		else if (request.order == ORDER_SIGNAL)
+			signal_tree(s, request.signal);
 	}
 	return true;
 }
@@ -213,7 +244,19 @@ int supervisor_receive(int fd, struct supervisor_note *ret, int *ret_pidfd)
 	return 1;
 }
 
+static int ask(int fd, struct request request)
+{
+	ssize_t n = send(fd, &request, sizeof(request), MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	return n == sizeof(request) ? 0 : -errno;
+}
+
 int supervisor_end_tree(int fd)
 {
-	return send(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 ? 0 : -errno;
+	return ask(fd, (struct request){ORDER_END, 0});
+}
+
+int supervisor_signal_tree(int fd, uint32_t signal)
+{
+	return ask(fd, (struct request){ORDER_SIGNAL, signal});
 }

@@ -54,24 +54,44 @@ static void add_pid(struct tree *t, pid_t pid)
 		t->pids[t->count++] = pid;
 }
 
+/* The numbers in a file, one by one. */
+struct pids {
+	int fd;
+	ssize_t len, at;
+	char text[4096];
+};
+
+/* 0: no more. */
+static pid_t next_pid(struct pids *p)
+{
+	pid_t pid = 0;
+
+	for (;; p->at++) {
+		if (p->at == p->len) {
+			p->at = 0;
+			p->len = p->fd < 0 ? 0 : read(p->fd, p->text, sizeof(p->text));
+			if (p->len <= 0) {
+				p->len = 0;
+				return pid;
+			}
+		}
+		if (p->text[p->at] >= '0' && p->text[p->at] <= '9')
+			pid = pid * 10 + (p->text[p->at] - '0');
+		else if (pid)
+			return pid;
+	}
+}
+
 static void add_children(struct tree *t, const char *path)
 {
 	cleanup_fd int fd = openat(t->proc_fd, path, O_RDONLY | O_CLOEXEC);
-	char text[4096];
-	pid_t pid = 0;
-	ssize_t n;
+	struct pids pids;
+	pid_t pid;
 
-	while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0) {
-		for (ssize_t i = 0; i < n; i++) {
-			if (text[i] >= '0' && text[i] <= '9') {
-				pid = pid * 10 + (text[i] - '0');
-			} else {
-				add_pid(t, pid);
-				pid = 0;
-			}
-		}
-	}
-	add_pid(t, pid);
+	pids.fd = fd;
+	pids.len = pids.at = 0;
+	while ((pid = next_pid(&pids)))
+		add_pid(t, pid);
 }
 
 /* Adds the children of all its threads. Were all of them still before we looked? */
@@ -117,6 +137,35 @@ static bool stop_all(struct tree *t)
 		}
 	}
 	return all_still;
+}
+
+void tree_signal(struct tree *t, pid_t but, int signal)
+{
+	/* All of them first: whose parent ends at once is found nowhere for a moment. */
+	t->count = 0;
+	look_at(t, getpid(), true);
+	for (size_t i = 0; i < t->count; i++)
+		look_at(t, t->pids[i], false);
+	for (size_t i = 0; i < t->count; i++) {
+		if (t->pids[i] != but)
+			kill(t->pids[i], signal);
+	}
+}
+
+void tree_signal_group(int group_fd, pid_t but, int signal)
+{
+	cleanup_fd int fd = openat(group_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	struct pids pids;
+	pid_t pid;
+
+	pids.fd = fd;
+	pids.len = pids.at = 0;
+	/* Who moves itself there for ever is as many as its sandbox may have, and more are not
+	 * waited for. */
+	for (int i = 0; i < TREE_PIDS_MAX && (pid = next_pid(&pids)); i++) {
+		if (pid > 1 && pid != but)
+			kill(pid, signal);
+	}
 }
 
 void tree_kill(struct tree *t)

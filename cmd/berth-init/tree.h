@@ -24,4 +24,10 @@ struct tree {
  */
 void tree_kill(struct tree *tree);
 
+/* To all that are there now, but for `but`. Whoever is forked meanwhile may be missed. */
+void tree_signal(struct tree *tree, pid_t but, int signal);
+
+/* The same for all processes of a cgroup, whose directory this is. */
+void tree_signal_group(int group_fd, pid_t but, int signal);
+
 #endif
