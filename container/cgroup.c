@@ -271,6 +271,24 @@ int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t gro
 	return 0;
 }
 
+int cgroup_group_open(const struct cgroup_host *cg, const char *id, uint32_t group, int *ret_fd)
+{
+	char name[32];
+	cleanup_fd int sandbox = open_sandbox(cg, cg->v2_fd, id);
+	cleanup_fd int dir = -1;
+	int fd;
+
+	if (sandbox < 0)
+		return sandbox;
+	group_name(name, group);
+	dir = dir_open(sandbox, name);
+	fd = dir < 0 ? dir : open_alone(cg, dir);
+	if (fd < 0)
+		return fd;
+	*ret_fd = fd;
+	return 0;
+}
+
 int cgroup_group_kill(const struct cgroup_host *cg, const char *id, uint32_t group)
 {
 	char name[32], file[64], path[PATH_SIZE];

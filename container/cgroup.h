@@ -63,6 +63,8 @@ int cgroup_open_counter(const struct cgroup_host *cg, const char *id);
 
 int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t group, uid_t uid,
 		      int *ret_fd);
+/* -ENOENT: it is not there, or not any more. */
+int cgroup_group_open(const struct cgroup_host *cg, const char *id, uint32_t group, int *ret_fd);
 int cgroup_group_kill(const struct cgroup_host *cg, const char *id, uint32_t group);
 int cgroup_group_is_empty(const struct cgroup_host *cg, const char *id, uint32_t group);
 /* It must be empty. Nobody can enter it any more. */

@@ -314,6 +314,14 @@ int container_group_new(struct container *c, const struct container_host *host, 
 	return 0;
 }
 
+int container_group_open(const struct container *c, const struct container_host *host,
+			 uint32_t group, int *ret_dir_fd)
+{
+	if (!cgroup_has_groups(&host->cgroup) || group >= c->groups_made)
+		return -ENOENT;
+	return cgroup_group_open(&host->cgroup, c->spec.id.text, group, ret_dir_fd);
+}
+
 int container_group_kill(const struct container *c, const struct container_host *host,
 			 uint32_t group)
 {

@@ -91,6 +91,9 @@ int container_adopt(struct container *c, const struct container_host *host,
 /* The next exec group: a v2 cgroup that init (as the sandbox's root) may clone into. */
 int container_group_new(struct container *c, const struct container_host *host, uint32_t *ret_group,
 			int *ret_dir_fd, struct err *err);
+/* The directory of one that was made before; -ENOENT if it is not there any more. */
+int container_group_open(const struct container *c, const struct container_host *host,
+			 uint32_t group, int *ret_dir_fd);
 /* Writes cgroup.kill; the caller then asks until 1: empty. 0: not yet. */
 int container_group_kill(const struct container *c, const struct container_host *host,
 			 uint32_t group);

@@ -211,6 +211,17 @@ static void on_adopt(struct keeper *k, struct keeper_asker asker, const union re
 						   .fd_count = fd >= 0});
 }
 
+static void answer_group(struct keeper *k, struct keeper_asker asker, struct keeper_group group,
+			 int fd)
+{
+	keeper_conn_answer(&k->conn, asker,
+			   &(struct keeper_answer){.type = KEEPER_GROUP,
+						   .fields = keeper_group_fields,
+						   .value = &group,
+						   .fds = &fd,
+						   .fd_count = 1});
+}
+
 static void on_group_new(struct keeper *k, struct keeper_asker asker, const union request *request)
 {
 	struct keeper_sandbox *sb = find_running(k, asker, &request->ref);
@@ -220,16 +231,29 @@ static void on_group_new(struct keeper *k, struct keeper_asker asker, const unio
 
 	if (!sb)
 		return;
-	if (container_group_new(&sb->c, k->host, &group.group, &fd, &err) < 0) {
+	if (container_group_new(&sb->c, k->host, &group.group, &fd, &err) < 0)
 		keeper_answer_failed(k, asker, &err);
+	else
+		answer_group(k, asker, group, fd);
+}
+
+/* A number that is none of this sandbox, in this generation, is nothing that can be opened. */
+static void on_group_open(struct keeper *k, struct keeper_asker asker, const union request *request)
+{
+	struct keeper_ref ref = {request->group.id, request->group.generation};
+	struct keeper_sandbox *sb = find_running(k, asker, &ref);
+	uint32_t group = request->group.group;
+	cleanup_fd int fd = -1;
+	int r;
+
+	if (!sb)
 		return;
-	}
-	keeper_conn_answer(&k->conn, asker,
-			   &(struct keeper_answer){.type = KEEPER_GROUP,
-						   .fields = keeper_group_fields,
-						   .value = &group,
-						   .fds = &fd,
-						   .fd_count = 1});
+	r = container_group_open(&sb->c, k->host, group, &fd);
+	if (r < 0)
+		keeper_refuse(k, asker, r == -ENOENT ? ERR_NOT_FOUND : ERR_INTERNAL,
+			      "the exec group %u cannot be opened: %s", group, strerror(-r));
+	else
+		answer_group(k, asker, (struct keeper_group){group}, fd);
 }
 
 static void on_group_end(struct keeper *k, struct keeper_asker asker, const union request *request)
@@ -308,16 +332,17 @@ static const struct {
 	uint32_t id_at; /* where the id is, which each handler may then take for valid */
 	void (*handle)(struct keeper *k, struct keeper_asker asker, const union request *request);
 } requests[] = {
-	[KEEPER_HELLO]     = {keeper_hello_fields,     NO_ID,                                 on_hello},
-	[KEEPER_START]     = {keeper_start_fields,     offsetof(struct keeper_start, id),     on_start},
-	[KEEPER_KILL]      = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_kill},
-	[KEEPER_REMOVE]    = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_remove},
-	[KEEPER_FORGET]    = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_forget},
-	[KEEPER_GROUP_NEW] = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_group_new},
-	[KEEPER_GROUP_END] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_group_end},
-	[KEEPER_STATS]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_stats},
-	[KEEPER_USAGE]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_usage},
-	[KEEPER_ADOPT]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_adopt},
+	[KEEPER_HELLO]      = {keeper_hello_fields,     NO_ID,                                 on_hello},
+	[KEEPER_START]      = {keeper_start_fields,     offsetof(struct keeper_start, id),     on_start},
+	[KEEPER_KILL]       = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_kill},
+	[KEEPER_REMOVE]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_remove},
+	[KEEPER_FORGET]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_forget},
+	[KEEPER_GROUP_NEW]  = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_group_new},
+	[KEEPER_GROUP_END]  = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_group_end},
+	[KEEPER_STATS]      = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_stats},
+	[KEEPER_USAGE]      = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_usage},
+	[KEEPER_ADOPT]      = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_adopt},
+	[KEEPER_GROUP_OPEN] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_group_open},
 };
 /* clang-format on */
 
