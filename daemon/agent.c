@@ -20,7 +20,8 @@ struct agent {
 	unsigned wait_ms;
 	bool is_connected;
 	bool is_welcome;
-	bool is_over; /* lost or freed: nothing is called any more */
+	bool is_ready; /* the first PONG is there, and so all that was to be told before it */
+	bool is_over;  /* lost or freed: nothing is called any more */
 	unsigned handles;
 };
 
@@ -76,10 +77,12 @@ static int decode_event(const struct channel_frame *frame, struct agent_event *e
 	case AGENT_STARTED:
 		r = frame_decode(frame->message, agent_started_fields, &started);
 		e->exec = started.exec;
+		e->pid = started.pid;
 		return r;
 	case AGENT_LIVE:
 		r = frame_decode(frame->message, agent_live_fields, &live);
 		e->exec = live.exec;
+		e->pid = live.pid;
 		return r;
 	case AGENT_REFUSED:
 		r = frame_decode(frame->message, agent_refused_fields, &e->refused);
@@ -94,6 +97,7 @@ static int decode_event(const struct channel_frame *frame, struct agent_event *e
 		e->exec = e->ended.exec;
 		return r;
 	case AGENT_LOST:
+	case AGENT_SETTLED:
 		r = frame_decode(frame->message, agent_exec_ref_fields, &ref);
 		e->exec = ref.exec;
 		return r;
@@ -114,9 +118,18 @@ static int on_welcome(struct agent *a, struct str message)
 	if (welcome.version != FRAME_VERSION)
 		return -EPROTO;
 	a->is_welcome = true;
+	return 0;
+}
+
+static void on_event(struct agent *a, const struct agent_event *event)
+{
+	if (a->is_ready || event->type != AGENT_PONG) {
+		a->config.ops->event(a->config.arg, event);
+		return;
+	}
+	a->is_ready = true;
 	uv_timer_stop(&a->timer);
 	a->config.ops->ready(a->config.arg);
-	return 0;
 }
 
 static void on_frame(void *arg, struct channel_frame *frame)
@@ -132,7 +145,7 @@ static void on_frame(void *arg, struct channel_frame *frame)
 	} else {
 		r = a->is_welcome ? decode_event(frame, &event) : -EBADMSG;
 		if (r == 0)
-			a->config.ops->event(a->config.arg, &event);
+			on_event(a, &event);
 	}
 	if (r < 0)
 		lose(a, r, "the sandbox's init sent a frame that makes no sense");
@@ -150,6 +163,7 @@ static const struct channel_ops channel_ops = {on_frame, on_failed};
 static int line_up(struct agent *a)
 {
 	struct agent_hello hello = {.version = FRAME_VERSION};
+	struct agent_ping ping = {0};
 	int fd = channel_connect(a->path), r;
 
 	if (fd < 0)
@@ -160,10 +174,18 @@ static int line_up(struct agent *a)
 	a->is_connected = true;
 	if (channel_peer(&a->channel) != a->config.pid)
 		return -EPERM;
+	r = channel_send(&a->channel, &(struct channel_message){
+					      .head = {AGENT_HELLO, FRAME_VERSION, 0},
+					      .fields = agent_hello_fields,
+					      .value = &hello,
+				      });
+	if (r < 0)
+		return r;
+	/* Init reads no request before it has sent what the last one made due. */
 	return channel_send(&a->channel, &(struct channel_message){
-						 .head = {AGENT_HELLO, FRAME_VERSION, 0},
-						 .fields = agent_hello_fields,
-						 .value = &hello,
+						 .head = {AGENT_PING, FRAME_VERSION, 0},
+						 .fields = agent_ping_fields,
+						 .value = &ping,
 					 });
 }
 

@@ -19,6 +19,7 @@ struct agent;
 struct agent_event {
 	enum agent_type type;
 	uint64_t exec;
+	uint32_t pid; /* STARTED, LIVE: inside */
 	struct agent_refused refused;
 	struct agent_exited exited;
 	struct agent_ended ended;
@@ -27,9 +28,10 @@ struct agent_event {
 };
 
 struct agent_ops {
-	/* Init has answered the handshake: the sandbox runs. */
+	/* Init has answered the handshake, and told of all execs that it knows. */
 	void (*ready)(void *arg);
-	/* STARTED, REFUSED, EXITED, LIVE, ENDED and PONG, decoded but not believed. */
+	/* Of execs, and PONG: decoded but not believed. LIVE, EXITED, LOST and SETTLED of what it
+	 * knows come before `ready`. */
 	void (*event)(void *arg, const struct agent_event *event);
 	/* No handshake in time, a broken line, or nonsense. The last call. */
 	void (*lost)(void *arg, const struct err *err);

@@ -23,9 +23,14 @@
  */
 void exec_check_drained(struct exec *e)
 {
-	if (e->state != EXEC_DRAINING || (e->is_ending ? !e->is_proven : e->is_paused))
+	if (e->is_closed || e->state != EXEC_DRAINING ||
+	    (e->is_ending ? !e->is_proven : e->is_paused))
 		return;
-	if (exec_pipe_drain(&e->output[0]) && exec_pipe_drain(&e->output[1]))
+	if (!exec_pipe_drain(&e->output[0]) || !exec_pipe_drain(&e->output[1]))
+		return;
+	if (e->is_kept && !e->is_ending)
+		exec_kept_exited(e);
+	else
 		exec_finish_exited(e);
 }
 
@@ -47,6 +52,7 @@ static void on_output_end(struct exec_pipe *pipe)
 
 	exec_check_survivors(e);
 	exec_check_drained(e);
+	exec_kept_check(e);
 }
 
 static void on_input_room(struct exec_pipe *pipe)
@@ -57,8 +63,51 @@ static void on_input_room(struct exec_pipe *pipe)
 		e->ops->stdin_ready(e->arg);
 }
 
-static const struct exec_pipe_ops pipe_ops = {on_output, on_output_end, on_input_room,
-					      exec_on_pipe_closed};
+static const struct exec_pipe_ops pipe_ops = {
+	.data = on_output,
+	.end = on_output_end,
+	.room = on_input_room,
+	.closed = exec_on_pipe_closed,
+};
+
+/* Its end must not wait for whoever cannot keep what it says. */
+static ssize_t on_pull(struct exec_pipe *pipe, int fd)
+{
+	struct exec *e = pipe->arg;
+	ssize_t n = e->ops->pull(e->arg, pipe == &e->output[1], fd);
+
+	if (n >= 0 || n == -EAGAIN)
+		return n;
+	if (e->is_ending || e->is_flushing) {
+		e->is_dropping = true;
+		exec_pipe_discard(pipe);
+	} else {
+		exec_pause(e);
+	}
+	return n;
+}
+
+/* Init has the same end, and would keep it open. */
+static void on_input_written(struct exec_pipe *pipe)
+{
+	struct exec *e = pipe->arg;
+	struct agent_exec_ref ref = {e->number};
+
+	if (e->sb->agent)
+		agent_send(e->sb->agent, &(struct channel_message){
+						 .head = {AGENT_STDIN_END, FRAME_VERSION, 0},
+						 .fields = agent_exec_ref_fields,
+						 .value = &ref,
+					 });
+}
+
+static const struct exec_pipe_ops kept_pipe_ops = {
+	.end = on_output_end,
+	.room = on_input_room,
+	.closed = exec_on_pipe_closed,
+	.pull = on_pull,
+	.written = on_input_written,
+};
 
 void exec_pause(struct exec *exec)
 {
@@ -73,6 +122,7 @@ void exec_resume(struct exec *exec)
 	for (int i = 0; i < 2; i++)
 		exec_pipe_resume(&exec->output[i]);
 	exec_check_drained(exec);
+	exec_kept_check(exec);
 }
 
 bool exec_stdin(struct exec *exec, struct str bytes)
@@ -88,10 +138,13 @@ void exec_stdin_end(struct exec *exec)
 /* --- what init says --- */
 
 /* The writing end of stdin if it has one, then two reading ends; nothing else is let in. */
-static bool are_its_pipes(const struct exec *e, const struct channel_frame *f)
+static bool are_its_pipes(struct exec *e, const struct channel_frame *f)
 {
-	unsigned inputs = exec_pipe_is_wanted(&e->input) ? 1 : 0;
+	unsigned inputs;
 
+	if (e->is_adopting) /* an earlier berthd may have ended its stdin */
+		exec_pipe_want(&e->input, f->fds_len == 3);
+	inputs = exec_pipe_is_wanted(&e->input) ? 1 : 0;
 	if (f->fds_len != inputs + 2)
 		return false;
 	for (unsigned i = 0; i < f->fds_len; i++) {
@@ -104,15 +157,19 @@ static bool are_its_pipes(const struct exec *e, const struct channel_frame *f)
 static void on_started(struct exec *e, const struct agent_event *event)
 {
 	struct channel_frame *f = event->frame;
+	bool is_awaited = e->state == EXEC_SPAWNING && !e->is_started &&
+			  event->type == (e->is_adopting ? AGENT_LIVE : AGENT_STARTED);
 	unsigned n = 0;
 	struct err err;
 
-	if (e->state == EXEC_SPAWNING && f->is_cut) {
+	e->is_started = true;
+	if (is_awaited && f->is_cut) {
 		e->state = EXEC_RUNNING;
+		e->is_dropping = e->is_kept;
 		exec_give_up(e); /* its pipes are gone */
 		return;
 	}
-	if (e->state != EXEC_SPAWNING || !are_its_pipes(e, f)) {
+	if (!is_awaited || !are_its_pipes(e, f)) {
 		err_set(&err, -EBADMSG, ERR_EXEC_TRANSPORT_ERROR,
 			"the sandbox's init answered nonsense");
 		sandbox_condemn(e->sb, &err);
@@ -125,7 +182,10 @@ static void on_started(struct exec *e, const struct agent_event *event)
 	exec_pipe_open_read(&e->output[1], take_fd(&f->fds[n]));
 	if (e->is_paused)
 		exec_pause(e);
-	exec_kill_started(e);
+	if (e->is_kept)
+		exec_kept_started(e, event->pid);
+	if (!e->is_adopting)
+		exec_kill_started(e);
 }
 
 static void on_refused(struct exec *e, const struct agent_refused *refused)
@@ -144,6 +204,10 @@ static void on_refused(struct exec *e, const struct agent_refused *refused)
 		return;
 	snprintf(end.message, sizeof(end.message), "%s: %s%s%s", stages[refused->stage], word,
 		 *word ? ": " : "", strerror((int)refused->error));
+	if (e->is_kept && refused->stage == AGENT_STAGE_RESOURCES && refused->error == EMFILE)
+		snprintf(end.message, sizeof(end.message), "%s",
+			 "the sandbox has too many background processes for its limit of open "
+			 "files: end some, or raise limits.files");
 	if (e->is_ending && !e->is_kill_sent)
 		e->is_proven = true; /* nothing was ever in it */
 	if (e->is_ending)
@@ -158,10 +222,25 @@ static void on_exited(struct exec *e, const struct agent_exited *exited)
 		return;
 	e->exited = *exited;
 	e->state = EXEC_DRAINING;
-	if (!e->is_ending)
-		uv_timer_stop(&e->timer); /* how long a slow client reads is not its time */
+	/* How long a slow client reads is not its time; but what a kept one left running is it. */
+	if (!e->is_ending && !e->is_kept)
+		uv_timer_stop(&e->timer);
 	exec_mark_output(e);
 	exec_check_drained(e);
+}
+
+static void on_lost(struct exec *e)
+{
+	/* What is asked to be ended is over when that is proven, or the sandbox with it. */
+	if (e->is_kept && e->is_kill_sent && !e->is_proven && e->state < EXEC_DRAINING)
+		return;
+	if (e->is_kept && e->state >= EXEC_DRAINING) {
+		exec_kept_settled(e, true);
+		return;
+	}
+	if (e->is_kept)
+		exec_flush_output(e);
+	exec_finish_lost(e, "its status cannot be known: somebody inside killed its supervisor");
 }
 
 static struct exec *find(struct sandbox *sb, uint64_t number)
@@ -185,6 +264,7 @@ void exec_event(struct sandbox *sb, const struct agent_event *event)
 	}
 	switch (event->type) {
 	case AGENT_STARTED:
+	case AGENT_LIVE:
 		on_started(e, event);
 		break;
 	case AGENT_REFUSED:
@@ -194,12 +274,14 @@ void exec_event(struct sandbox *sb, const struct agent_event *event)
 		on_exited(e, &event->exited);
 		break;
 	case AGENT_LOST:
-		exec_finish_lost(
-			e, "its status cannot be known: somebody inside killed its supervisor");
+		on_lost(e);
+		break;
+	case AGENT_SETTLED:
+		exec_kept_settled(e, false);
 		break;
 	case AGENT_ENDED:
 		/* Where there is a group, the keeper is the judge, and nobody else. */
-		if (e->group.fd >= 0 || !e->is_kill_sent)
+		if (exec_has_group(e) || !e->is_kill_sent)
 			break;
 		if (event->ended.is_proven)
 			exec_on_proven(e);
@@ -273,6 +355,8 @@ static int send_exec(struct exec *e, const struct exec_request *r)
 	frame.flags |= e->group.fd >= 0 ? AGENT_EXEC_IN_CGROUP : AGENT_EXEC_SUPERVISED;
 	if (r->is_worker)
 		frame.flags |= AGENT_EXEC_WORKER;
+	if (r->is_kept)
+		frame.flags |= AGENT_EXEC_KEPT;
 	if (e->group.fd >= 0)
 		fds[fds_len++] = e->group.fd;
 	if (r->argv.len + r->env.len > ARGS_INLINE_MAX) {
@@ -328,39 +412,53 @@ static int check_room(const struct sandbox *sb, struct err *err)
 	return 0;
 }
 
+static struct exec *make(struct sandbox *sb, bool is_kept, const struct exec_ops *ops, void *arg)
+{
+	const struct exec_pipe_ops *pipes = is_kept ? &kept_pipe_ops : &pipe_ops;
+	uv_loop_t *loop = registry_loop(sb->registry);
+	struct exec *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->sb = sb;
+	e->ops = ops;
+	e->arg = arg;
+	e->is_kept = is_kept;
+	e->group.fd = -1;
+	e->started_ns = uv_hrtime();
+	e->oom_kills = sandbox_oom_kills(sb);
+	list_init(&e->call.link);
+	for (int i = 0; i < 2; i++)
+		exec_pipe_init(&e->output[i], loop, pipes, e);
+	exec_pipe_init(&e->input, loop, pipes, e);
+	uv_timer_init(loop, &e->timer);
+	e->timer.data = e;
+	e->handles = 4;
+	if (is_kept)
+		exec_kept_init(e);
+	list_append(&sb->execs, &e->link);
+	sb->execs_len++;
+	return e;
+}
+
 struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 		      const struct exec_ops *ops, void *arg, struct err *err)
 {
-	uv_loop_t *loop = registry_loop(sb->registry);
 	struct exec *e;
 	int r;
 
 	assert(sb->state == SANDBOX_RUNNING);
 	if (check_room(sb, err) < 0)
 		return NULL;
-	e = calloc(1, sizeof(*e));
+	e = make(sb, request->is_kept, ops, arg);
 	if (!e) {
 		err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 		return NULL;
 	}
-	e->sb = sb;
-	e->ops = ops;
-	e->arg = arg;
 	keep_words(e, request);
 	e->group = sandbox_group_take(sb);
-	e->number = exec_stranger_number(++sb->last_exec, request->is_worker, &e->group);
-	e->started_ns = uv_hrtime();
-	e->oom_kills = sandbox_oom_kills(sb);
-	list_init(&e->call.link);
-	for (int i = 0; i < 2; i++)
-		exec_pipe_init(&e->output[i], loop, &pipe_ops, e);
-	exec_pipe_init(&e->input, loop, &pipe_ops, e);
+	e->number = exec_stranger_number(++sb->last_exec, request, &e->group);
 	exec_pipe_want(&e->input, request->has_stdin);
-	uv_timer_init(loop, &e->timer);
-	e->timer.data = e;
-	e->handles = 4;
-	list_append(&sb->execs, &e->link);
-	sb->execs_len++;
 	r = send_exec(e, request);
 	if (r < 0) {
 		err_set(err, r, ERR_EXEC_TRANSPORT_ERROR, "cannot reach the sandbox's init: %s",
@@ -371,5 +469,30 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 	}
 	if (request->timeout_ms)
 		uv_timer_start(&e->timer, exec_on_timeout, request->timeout_ms, 0);
+	return e;
+}
+
+struct exec *exec_adopt(struct sandbox *sb, uint64_t number, const struct exec_ops *ops, void *arg,
+			struct err *err)
+{
+	struct exec *e = NULL;
+
+	assert(sb->state == SANDBOX_STARTING && sb->is_adopting);
+	if (exec_stranger_is_kept(number) && !find(sb, number)) {
+		e = make(sb, true, ops, arg);
+		if (!e) {
+			err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+			return NULL;
+		}
+	}
+	if (!e) {
+		err_set(err, -EINVAL, ERR_INTERNAL, "%llu is no exec that can be adopted",
+			(unsigned long long)number);
+		return NULL;
+	}
+	e->number = number;
+	e->is_adopting = true;
+	exec_stranger_group(number, &e->group.number);
+	exec_stranger_seen(sb, number);
 	return e;
 }

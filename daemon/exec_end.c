@@ -1,6 +1,7 @@
 #include "daemon/exec_state.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@
 
 /* --- its last moments --- */
 
-static void release(struct exec *e)
+void exec_release(struct exec *e)
 {
 	if (--e->handles == 0)
 		free(e);
@@ -32,12 +33,12 @@ static void release(struct exec *e)
 
 void exec_on_pipe_closed(struct exec_pipe *pipe)
 {
-	release(pipe->arg);
+	exec_release(pipe->arg);
 }
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-	release(handle->data);
+	exec_release(handle->data);
 }
 
 void exec_close(struct exec *e)
@@ -51,42 +52,69 @@ void exec_close(struct exec *e)
 	for (int i = 0; i < 2; i++)
 		exec_pipe_close(&e->output[i]);
 	exec_pipe_close(&e->input);
+	if (e->is_kept)
+		exec_kept_close(e);
 	uv_close((uv_handle_t *)&e->timer, on_timer_closed);
 }
 
-/* 1: nothing lives in the group any more. */
-static bool group_is_empty(const struct sandbox_group *group)
+bool exec_group_is_empty(const struct exec *e)
 {
 	char text[256];
 	ssize_t n;
-	cleanup_fd int fd = openat(group->fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	cleanup_fd int fd = openat(e->group.fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
 
 	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return false;
+	/* Only an empty group can be removed, and the keeper may have done so. */
+	if (n < 0)
+		return errno == ENOENT || errno == ENODEV;
 	text[n] = '\0';
 	return strstr(text, "populated 0") != NULL;
+}
+
+static bool has_survivors(const struct exec *e)
+{
+	if (e->is_kept && (e->is_proven || e->kept.is_settled))
+		return false;
+	if (e->group.fd >= 0)
+		return !e->is_proven && !exec_group_is_empty(e);
+	return exec_pipe_is_open(&e->output[0]) || exec_pipe_is_open(&e->output[1]);
+}
+
+/*
+ * A group that was killed is gone: the kernel would kill whoever enters it later. One of a kept
+ * exec is not used again: until its end is stored, its number must not mean another's.
+ */
+static void release_group(struct exec *e)
+{
+	struct sandbox_group group = e->group;
+
+	e->group.fd = -1;
+	if (group.fd < 0)
+		return;
+	if (!e->is_kill_sent && !(e->is_kept && e->is_started)) {
+		sandbox_group_give(e->sb, group);
+		return;
+	}
+	close(group.fd);
+	if (!e->is_kill_sent)
+		keeper_group_drop(registry_keeper(e->sb->registry),
+				  &(struct keeper_group_ref){str_of(e->sb->id.text),
+							     e->sb->generation, group.number});
 }
 
 /* Survivors keep their pipes and their group until they are gone too. */
 static void on_survivors(uv_timer_t *timer)
 {
 	struct exec *e = timer->data;
-	bool is_silent = !exec_pipe_is_open(&e->output[0]) && !exec_pipe_is_open(&e->output[1]);
 
-	if (e->group.fd >= 0 ? !e->is_proven && !group_is_empty(&e->group) : !is_silent) {
+	if (has_survivors(e)) {
 		e->check_ms = e->check_ms ? e->check_ms * 2 : CHECK_FIRST_MS;
 		if (e->check_ms > CHECK_LAST_MS)
 			e->check_ms = CHECK_LAST_MS;
 		uv_timer_start(&e->timer, on_survivors, e->check_ms, 0);
 		return;
 	}
-	/* A group that was killed is gone: the kernel would kill whoever enters it later. */
-	if (e->is_kill_sent && e->group.fd >= 0)
-		close(e->group.fd);
-	else
-		sandbox_group_give(e->sb, e->group);
-	e->group.fd = -1;
+	release_group(e);
 	exec_close(e);
 }
 
@@ -96,16 +124,16 @@ void exec_check_survivors(struct exec *e)
 		on_survivors(&e->timer);
 }
 
-static void forget(struct exec *e)
+void exec_forget(struct sandbox *sb, uint64_t generation, uint64_t number)
 {
-	struct agent_exec_ref ref = {e->number};
+	struct agent_exec_ref ref = {number};
 
-	if (e->sb->agent)
-		agent_send(e->sb->agent, &(struct channel_message){
-						 .head = {AGENT_FORGET, FRAME_VERSION, 0},
-						 .fields = agent_exec_ref_fields,
-						 .value = &ref,
-					 });
+	if (sb->agent && sb->generation == generation)
+		agent_send(sb->agent, &(struct channel_message){
+					      .head = {AGENT_FORGET, FRAME_VERSION, 0},
+					      .fields = agent_exec_ref_fields,
+					      .value = &ref,
+				      });
 }
 
 void exec_mark_output(struct exec *e)
@@ -124,7 +152,8 @@ void exec_finish(struct exec *e, struct exec_end *end)
 	exec_pipe_close(&e->input);
 	for (int i = 0; i < 2; i++)
 		exec_pipe_discard(&e->output[i]);
-	forget(e);
+	if (!e->is_kept)
+		exec_forget(e->sb, e->sb->generation, e->number);
 	if (!e->is_abandoned)
 		e->ops->ended(e->arg, end);
 	on_survivors(&e->timer);
@@ -155,7 +184,7 @@ void exec_finish_lost(struct exec *e, const char *why)
 {
 	struct exec_end end = {.reason = EXEC_LOST, .exit_code = -1};
 
-	if (e->state == EXEC_DRAINING || e->state == EXEC_ENDED)
+	if (e->state >= EXEC_DRAINING)
 		return;
 	if (e->is_ending) {
 		exec_finish_ended(e);
@@ -182,7 +211,7 @@ static bool is_asked_to_stop(const struct sandbox *sb)
 	return sb->state == SANDBOX_STOPPING && !sb->is_condemned;
 }
 
-void exec_finish_exited(struct exec *e)
+struct exec_end exec_judge_exit(const struct exec *e)
 {
 	int status = (int)e->exited.status;
 	struct exec_end end = {
@@ -202,8 +231,15 @@ void exec_finish_exited(struct exec *e)
 		end.reason = EXEC_EXITED;
 		end.exit_code = WEXITSTATUS(status);
 	}
-	if (e->is_ending)
+	if (e->is_ending && !e->is_end_late)
 		set_end_reason(e, &end);
+	return end;
+}
+
+void exec_finish_exited(struct exec *e)
+{
+	struct exec_end end = exec_judge_exit(e);
+
 	exec_finish(e, &end);
 }
 
@@ -229,6 +265,7 @@ void exec_on_proven(struct exec *e)
 		uv_timer_start(&e->timer, on_ending_late, EXIT_LIMIT_MS, 0);
 	exec_check_survivors(e);
 	exec_check_drained(e);
+	exec_kept_check(e);
 }
 
 static void on_group_ended(struct keeper_call *call, struct keeper_answer *answer)
@@ -250,7 +287,7 @@ static void kill_tree(struct exec *e)
 
 	e->is_kill_sent = true;
 	uv_timer_start(&e->timer, on_ending_late, PROOF_LIMIT_MS, 0);
-	if (e->group.fd >= 0) {
+	if (exec_has_group(e)) {
 		e->call.done = on_group_ended;
 		keeper_group_end(registry_keeper(e->sb->registry), &e->call, &group);
 	} else if (e->sb->agent) {
@@ -276,6 +313,8 @@ static void on_ending_late(uv_timer_t *timer)
 		kill_tree(e);
 	else if (e->is_proven && e->state == EXEC_DRAINING)
 		exec_finish_exited(e);
+	else if (e->is_proven && e->state == EXEC_SETTLING)
+		exec_finish(e, &e->kept.end);
 	else if (e->is_proven)
 		exec_finish_ended(e);
 	else
@@ -289,13 +328,19 @@ void exec_kill_started(struct exec *e)
 }
 
 /* Once its main process has exited by itself, what it left is not ended any more: it was meant to
- * stay. */
+ * stay. But a kept exec is all of its tree. */
 static void end_tree(struct exec *e, enum exec_reason reason)
 {
-	if (e->is_ending || e->state == EXEC_DRAINING || e->state == EXEC_ENDED)
+	bool has_exited = e->state == EXEC_DRAINING || e->state == EXEC_SETTLING;
+
+	if (e->is_ending || e->state == EXEC_ENDED || (has_exited && !e->is_kept))
 		return;
 	e->is_ending = true;
+	e->is_end_late = has_exited;
 	e->end_reason = reason;
+	/* Whether it has exited already is known when init has told everything. */
+	if (e->is_adopting)
+		return;
 	/* A group that is killed too early is not the end of what init is about to start in it. */
 	if (e->state == EXEC_SPAWNING)
 		uv_timer_start(&e->timer, on_ending_late, SPAWN_LIMIT_MS, 0);
@@ -335,8 +380,9 @@ void exec_abandon(struct exec *exec)
 }
 
 /* A slow client is not waited for: what the pipes hold is little, and read once. */
-static void flush_output(struct exec *e)
+void exec_flush_output(struct exec *e)
 {
+	e->is_flushing = true;
 	exec_mark_output(e);
 	for (int i = 0; i < 2; i++) {
 		do
@@ -349,15 +395,24 @@ static void lose(struct exec *e, const char *why)
 {
 	if (e->state == EXEC_ENDED)
 		return;
-	flush_output(e);
-	if (!e->is_ending && e->state != EXEC_DRAINING && !why) {
+	exec_flush_output(e);
+	if (!e->is_ending && e->state < EXEC_DRAINING && !why) {
 		e->is_ending = true;
 		e->end_reason = EXEC_KILLED;
 	}
-	if (e->state == EXEC_DRAINING)
+	if (e->state == EXEC_SETTLING)
+		exec_finish(e, &e->kept.end);
+	else if (e->state == EXEC_DRAINING)
 		exec_finish_exited(e);
 	else
 		exec_finish_lost(e, why);
+}
+
+static void drop(struct exec *e)
+{
+	if (e->group.fd >= 0)
+		close(take_fd(&e->group.fd));
+	exec_close(e);
 }
 
 void exec_lose_all(struct sandbox *sb, const char *why)
@@ -366,8 +421,24 @@ void exec_lose_all(struct sandbox *sb, const char *why)
 		struct exec *e = list_entry(node, struct exec, link);
 
 		lose(e, why);
-		if (e->group.fd >= 0)
-			close(take_fd(&e->group.fd));
-		exec_close(e);
+		drop(e);
+	}
+}
+
+void exec_leave(struct exec *exec)
+{
+	exec->is_abandoned = true;
+	drop(exec);
+}
+
+void exec_leave_all(struct sandbox *sb)
+{
+	list_for_each_safe (node, &sb->execs) {
+		struct exec *e = list_entry(node, struct exec, link);
+
+		if (!e->is_kept)
+			lose(e, "berthd is stopping");
+		e->is_abandoned = true;
+		drop(e);
 	}
 }

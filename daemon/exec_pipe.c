@@ -94,22 +94,46 @@ static ssize_t read_now(int fd, char *bytes, size_t size)
 	return vmsplice(fd, &part, 1, SPLICE_F_NONBLOCK);
 }
 
-/* 1: bytes were handed on. 0: nothing there now. -1: the end. */
-static int read_once(struct exec_pipe *pipe)
+static void count(struct exec_pipe *pipe, ssize_t n)
+{
+	if (n > 0)
+		pipe->left -= (size_t)n < pipe->left ? (size_t)n : pipe->left;
+}
+
+static ssize_t copy_once(struct exec_pipe *pipe)
 {
 	char bytes[EXEC_PIPE_READ];
 	ssize_t n = read_now(pipe->fd, bytes, sizeof(bytes));
 
-	if (n > 0) {
-		pipe->left -= (size_t)n < pipe->left ? (size_t)n : pipe->left;
-		if (!pipe->is_discarding)
-			pipe->ops->data(pipe, (struct str){bytes, (size_t)n});
+	if (n < 0)
+		return -errno;
+	count(pipe, n);
+	if (n > 0 && !pipe->is_discarding)
+		pipe->ops->data(pipe, (struct str){bytes, (size_t)n});
+	return n;
+}
+
+static ssize_t pull_once(struct exec_pipe *pipe)
+{
+	ssize_t n = pipe->ops->pull(pipe, pipe->fd);
+
+	count(pipe, n);
+	/* Paused or discarded: what is left of it is not gone. */
+	return n < 0 && n != -EAGAIN ? -EINTR : n;
+}
+
+/* 1: bytes were handed on. 0: nothing there now. -1: the end. */
+static int read_once(struct exec_pipe *pipe)
+{
+	bool is_pulled = pipe->ops->pull && !pipe->is_discarding;
+	ssize_t n = is_pulled ? pull_once(pipe) : copy_once(pipe);
+
+	if (n > 0)
 		return 1;
-	}
-	if (n < 0 && errno == EINTR)
+	if (n == -EINTR)
 		return 0;
 	pipe->left = 0;
-	if (n < 0 && errno == EAGAIN)
+	if (n == -EAGAIN)
 		return 0;
 	shut(pipe);
 	return -1;
@@ -173,9 +197,18 @@ void exec_pipe_discard(struct exec_pipe *pipe)
 
 /* --- writing --- */
 
+static void shut_written(struct exec_pipe *pipe)
+{
+	if (pipe->fd < 0)
+		return;
+	shut(pipe);
+	if (pipe->ops->written)
+		pipe->ops->written(pipe);
+}
+
 static void give_up(struct exec_pipe *pipe)
 {
-	shut(pipe);
+	shut_written(pipe);
 	buf_close(&pipe->unwritten);
 }
 
@@ -238,7 +271,7 @@ static void write_some(struct exec_pipe *pipe)
 	buf_close(unwritten);
 	uv_poll_stop(&pipe->poll);
 	if (pipe->end_wanted)
-		shut(pipe);
+		shut_written(pipe);
 }
 
 /* Whoever was told to wait is told when there is room, whichever call made it. */

@@ -33,6 +33,12 @@ struct exec_pipe_ops {
 	void (*end)(struct exec_pipe *pipe);
 	void (*room)(struct exec_pipe *pipe); /* writing: fewer bytes wait, or nobody reads */
 	void (*closed)(struct exec_pipe *pipe);
+	/* Reading, instead of `data`, or NULL: moves what is there, and says how much; 0 at the
+	 * end, -EAGAIN if nothing is there. After any other error the pipe must be paused, or
+	 * discarded. */
+	ssize_t (*pull)(struct exec_pipe *pipe, int fd);
+	/* Writing, or NULL: all was written and it is closed, or nobody reads. */
+	void (*written)(struct exec_pipe *pipe);
 };
 
 struct exec_pipe {

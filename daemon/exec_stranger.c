@@ -16,18 +16,36 @@ struct stranger {
 	bool is_over; /* its main process; init forgets it when its tree is ended, too */
 };
 
-#define WORKER (UINT64_C(1) << 63)
+#define WORKER     (UINT64_C(1) << 63)
+#define KEPT       (UINT64_C(1) << 62)
+#define SERIAL_MAX UINT32_C(0x3fffffff)
 
 /* The upper half is the serial, the lower half one more than the group; 0: it is in none. */
-uint64_t exec_stranger_number(uint32_t serial, bool is_worker, const struct sandbox_group *group)
+uint64_t exec_stranger_number(uint32_t serial, const struct exec_request *request,
+			      const struct sandbox_group *group)
 {
-	return (is_worker ? WORKER : 0) | (uint64_t)serial << 32 |
-	       (group->fd < 0 ? 0 : group->number + 1);
+	return (request->is_worker ? WORKER : 0) | (request->is_kept ? KEPT : 0) |
+	       (uint64_t)(serial & SERIAL_MAX) << 32 | (group->fd < 0 ? 0 : group->number + 1);
 }
 
-static uint32_t serial_of(uint64_t number)
+bool exec_stranger_is_kept(uint64_t number)
 {
-	return (uint32_t)((number & ~WORKER) >> 32);
+	return number & KEPT;
+}
+
+bool exec_stranger_group(uint64_t number, uint32_t *ret_group)
+{
+	*ret_group = (uint32_t)number - 1;
+	return (uint32_t)number != 0;
+}
+
+/* Init may lie: the upper half of them all stays out of its reach. */
+void exec_stranger_seen(struct sandbox *sb, uint64_t number)
+{
+	uint32_t serial = (uint32_t)(number >> 32) & SERIAL_MAX;
+
+	if (serial > sb->last_exec && serial < SERIAL_MAX / 2)
+		sb->last_exec = serial;
 }
 
 static void condemn(struct sandbox *sb, const char *sentence)
@@ -119,11 +137,9 @@ static void on_live(struct sandbox *sb, uint64_t number)
 
 void exec_stranger_event(struct sandbox *sb, const struct agent_event *event)
 {
-	uint32_t serial = serial_of(event->exec);
 	struct stranger *s = find(sb, event->exec);
 
-	if (serial > sb->last_exec && serial < UINT32_MAX / 2)
-		sb->last_exec = serial;
+	exec_stranger_seen(sb, event->exec);
 	switch (event->type) {
 	case AGENT_LIVE:
 		if (!(event->exec & WORKER))

@@ -1,7 +1,7 @@
 /*
- * Execs that this berthd did not start: an earlier one did, and its client went away with it, so
- * they are ended with all that came of them. What a command had left running when it finished
- * stays.
+ * Execs that this berthd neither started nor adopted: an earlier one started them, and its client
+ * went away with it, or nobody remembers them, so they are ended with all that came of them. What
+ * a command had left running when it finished stays, unless it was kept.
  *
  * Init tells of an exec by its number only; so the number says which exec group it is in. Init may
  * lie about it: then the keeper finds no such group in this sandbox, or another one of it ends.
@@ -14,12 +14,19 @@
 
 #include "daemon/agent.h"
 #include "daemon/sandbox.h"
+#include "proto/exec_request.h"
 
 /*
  * The number for an exec of ours, so that a later berthd can end it. A file worker is left to end
  * by itself, as it does when its input ends: killed half-way, it would leave half of its work.
  */
-uint64_t exec_stranger_number(uint32_t serial, bool is_worker, const struct sandbox_group *group);
+uint64_t exec_stranger_number(uint32_t serial, const struct exec_request *request,
+			      const struct sandbox_group *group);
+bool exec_stranger_is_kept(uint64_t number);
+/* The group that it says; false: none. */
+bool exec_stranger_group(uint64_t number, uint32_t *ret_group);
+/* The number is taken: no exec of ours gets it. */
+void exec_stranger_seen(struct sandbox *sb, uint64_t number);
 
 /* What init says of an exec that is not ours, or not any more. */
 void exec_stranger_event(struct sandbox *sb, const struct agent_event *event);

@@ -53,6 +53,12 @@ size_t registry_count(const struct registry *registry)
 	return registry->count;
 }
 
+void registry_adopting(struct registry *registry, struct sandbox *sb)
+{
+	if (registry->config.adopting)
+		registry->config.adopting(registry->config.arg, sb);
+}
+
 int64_t registry_now_ms(void)
 {
 	struct timespec now;
@@ -313,7 +319,7 @@ void registry_free(struct registry *registry)
 {
 	/* Also those that have ended: they watch what their commands left running. */
 	for (size_t i = 0; i < registry->count; i++)
-		exec_lose_all(registry->sorted[i], "berthd is stopping");
+		exec_leave_all(registry->sorted[i]);
 	if (registry->keeper)
 		keeper_close(registry->keeper);
 	while (registry->count)

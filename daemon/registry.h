@@ -54,5 +54,7 @@ struct keeper *registry_keeper(const struct registry *registry);
 const char *registry_run_dir(const struct registry *registry);
 struct idempotency *registry_keys(const struct registry *registry);
 int64_t registry_now_ms(void);
+/* For the sandbox. */
+void registry_adopting(struct registry *registry, struct sandbox *sb);
 
 #endif

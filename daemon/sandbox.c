@@ -169,6 +169,8 @@ static void undo(struct sandbox *sb, const struct err *why)
 
 void sandbox_condemn(struct sandbox *sb, const struct err *why)
 {
+	if (sb->state == SANDBOX_STARTING && sb->phase == PHASE_AGENT)
+		undo(sb, why); /* what it told of execs that are adopted makes no sense */
 	if (sb->state != SANDBOX_RUNNING)
 		return;
 	sb->err = *why;
@@ -206,11 +208,14 @@ static void on_agent_ready(void *arg)
 {
 	struct sandbox *sb = arg;
 
+	if (sb->state != SANDBOX_STARTING || sb->phase != PHASE_AGENT)
+		return; /* what it told before was reason enough to end it */
 	sb->last_failure.err.code = ERR_NONE;
 	sb->started_at_ms = sb->is_adopting ? started_before_ms(sb) : registry_now_ms();
 	sb->is_adopting = false;
 	enter(sb, SANDBOX_RUNNING);
 	sandbox_groups_refill(sb); /* an adopted one has none */
+	exec_adopted_all(sb);
 	sandbox_tell(sb, &sb->uses, NULL);
 	step(sb);
 }
@@ -533,6 +538,7 @@ static void take_over(struct sandbox *sb, pid_t pid)
 	sb->phase = PHASE_ADOPT;
 	sb->is_adopting = true;
 	sb->init_pid = pid;
+	registry_adopting(sb->registry, sb);
 	sb->call.done = on_adopted;
 	keeper_ask(keeper_of(sb), &sb->call, KEEPER_ADOPT, &ref);
 }
