@@ -6,7 +6,7 @@ import re
 import socket
 import struct
 
-HELLO, START, KILL, REMOVE, FORGET, GROUP_NEW, GROUP_END, STATS, USAGE, ADOPT = range(1, 11)
+HELLO, START, KILL, REMOVE, FORGET, GROUP_NEW, GROUP_END, STATS, USAGE, ADOPT, GROUP_OPEN = range(1, 12)
 WELCOME, RUNNING, STARTED, EXITED, DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, ADOPTED = range(64, 74)
 HAS_GROUPS, HAS_RANGES, IS_ROOTLESS = 16, 32, 64
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../base/err.h"), encoding="utf-8") as header:
@@ -18,7 +18,7 @@ FIELDS = {
     START: "id:s generation:Q flags:I image:s memory_bytes:Q swap_bytes:Q cpu_milli:I pids:I "
            "files:I file_size:Q",
     FORGET: "id:s generation:Q", GROUP_NEW: "id:s generation:Q",
-    GROUP_END: "id:s generation:Q group:I", STATS: "id:s generation:Q", USAGE: "id:s generation:Q",
+    GROUP_END: "id:s generation:Q group:I", GROUP_OPEN: "id:s generation:Q group:I", STATS: "id:s generation:Q", USAGE: "id:s generation:Q",
     WELCOME: "version:I abilities:I known:I runtime:s warning:s",
     RUNNING: "id:s generation:Q pid:I", STARTED: "pid:I groups:I has_counter:I",
     EXITED: "id:s generation:Q status:I is_known:I oom_kills:Q", DONE: "",

@@ -159,13 +159,13 @@ def test_bad_fields(place):
     refused(link.ask(k.START, id="one", generation=1, image="nothing"), "not_found")
     refused(link.ask(k.START, id="one", generation=0, image="host"), "invalid_request")
     refused(link.ask(k.START, id="one", generation=1, image="host", flags=2), "invalid_request")
-    for kind in (k.STATS, k.GROUP_NEW, k.GROUP_END, k.KILL):
+    for kind in (k.STATS, k.GROUP_NEW, k.GROUP_OPEN, k.GROUP_END, k.KILL):
         refused(link.ask(kind, id="one", generation=1), "not_found")
     link.tag += 1
     link.socket.send(struct.pack("<IHHII", 16, 63, 1, link.tag, 0))
     refused(link.answer(link.tag), "unsupported")
     start(link, "one")
-    for kind in (k.STATS, k.GROUP_NEW, k.GROUP_END):
+    for kind in (k.STATS, k.GROUP_NEW, k.GROUP_OPEN, k.GROUP_END):
         refused(link.ask(kind, id="one", generation=2), "sandbox_restarted")
 
 
@@ -398,6 +398,29 @@ def test_groups(place):
     return None
 
 
+def is_populated(group_fd):
+    with open(os.open("cgroup.events", os.O_RDONLY, dir_fd=group_fd), encoding="ascii") as file:
+        return "populated 1" in file.read()
+
+
+def check_open(link, group, gone):
+    """a group that an earlier berthd had: the same, and nothing else"""
+    start(link, "other")
+    again = link.ask(k.GROUP_OPEN, id="one", generation=1, group=group.group)
+    equal((again.type, again.group, len(again.fds)), (k.GROUP, group.group, 1))
+    equal(os.fstat(again.fds[0]).st_ino, os.fstat(group.fds[0]).st_ino, "its directory")
+    check(is_populated(again.fds[0]), "somebody lives in it")
+    equal(os.readlink(f"/proc/self/fd/{again.fds[0]}"), os.readlink(f"/proc/self/fd/{group.fds[0]}"),
+          "from a mount of its own, too")
+    for number in (gone, group.group + 1, 99999, 0xffffffff):
+        refused(link.ask(k.GROUP_OPEN, id="one", generation=1, group=number), "not_found")
+    refused(link.ask(k.GROUP_OPEN, id="other", generation=1, group=group.group), "not_found")
+    refused(link.ask(k.GROUP_OPEN, id="one", generation=2, group=group.group), "sandbox_restarted")
+    refused(link.ask(k.GROUP_OPEN, id="../one", generation=1, group=group.group), "invalid_request")
+    equal(link.ask(k.KILL, id="other", generation=1).type, k.DONE)
+    os.close(again.fds[0])
+
+
 def check_groups(link):
     frame = link.ask(k.START, id="one", generation=1, image="host")
     equal(len(frame.fds), 4 + frame.has_counter, "groups that came with STARTED")
@@ -420,6 +443,7 @@ def check_groups(link):
         equal((adopted.type, len(adopted.fds)), (k.ADOPTED, frame.has_counter))
         refused(link.ask(k.GROUP_END, id="one", generation=1, group=frame.groups + 1), "not_found")
         equal(child.poll(), None, "the one in a group")
+        check_open(link, last, frame.groups + 1)
         fresh = link.ask(k.GROUP_NEW, id="one", generation=1)
         check(fresh.group > last.group, "a number that was never given", fresh)
         equal(link.ask(k.GROUP_END, id="one", generation=1, group=last.group).type, k.DONE)
