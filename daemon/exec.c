@@ -135,6 +135,11 @@ void exec_stdin_end(struct exec *exec)
 	exec_pipe_write_end(&exec->input);
 }
 
+bool exec_stdin_is_open(const struct exec *exec)
+{
+	return exec_pipe_is_writable(&exec->input);
+}
+
 /* --- what init says --- */
 
 /* The writing end of stdin if it has one, then two reading ends; nothing else is let in. */

@@ -57,7 +57,7 @@ struct exec_ops {
 };
 
 /*
- * Each exec holds up to four descriptors, also when only survivors are left of it. So a sandbox may
+ * Each exec holds up to five descriptors, also when only survivors are left of it. So a sandbox may
  * have only so many, and fewer where few files may be open; and a quarter of these stays free of
  * execs, so that somebody can still connect and delete what holds them.
  */
@@ -79,6 +79,12 @@ void exec_resume(struct exec *exec);
 /* True: that is enough for now, wait for stdin_ready. */
 bool exec_stdin(struct exec *exec, struct str bytes);
 void exec_stdin_end(struct exec *exec);
+/*
+ * False: it has none, was told that it ends, or does not read it any more; of an adopted one that
+ * is known when it has `started`. (Of a berthd that died just then init may not have heard that
+ * stdin ended: whoever knows better ends it again.)
+ */
+bool exec_stdin_is_open(const struct exec *exec);
 
 /* Ends the whole tree; `ended` comes with EXEC_KILLED, or as its main process had exited. */
 void exec_kill(struct exec *exec);

@@ -326,3 +326,8 @@ void exec_pipe_write_end(struct exec_pipe *pipe)
 	if (pipe->fd >= 0 && !buf_len(&pipe->unwritten))
 		write_some(pipe);
 }
+
+bool exec_pipe_is_writable(const struct exec_pipe *pipe)
+{
+	return pipe->is_wanted && !pipe->end_wanted && !pipe->is_shut && !pipe->is_closed;
+}

@@ -85,5 +85,7 @@ void exec_pipe_discard(struct exec_pipe *pipe);
 /* True: enough for now; `room` follows. */
 bool exec_pipe_write(struct exec_pipe *pipe, struct str bytes);
 void exec_pipe_write_end(struct exec_pipe *pipe);
+/* It is wanted, and takes bytes now or when it is opened. */
+bool exec_pipe_is_writable(const struct exec_pipe *pipe);
 
 #endif

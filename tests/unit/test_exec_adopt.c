@@ -9,8 +9,9 @@ static void test_adopt(void)
 {
 	begin();
 	adopt(ADOPTED);
+	check(!exec_stdin_is_open(t.exec));
 	tell_pipes(AGENT_LIVE, ADOPTED, true);
-	check(t.started == 1 && t.pid == 42);
+	check(t.started == 1 && t.pid == 42 && exec_stdin_is_open(t.exec));
 	told_all();
 	print(0, "old and new");
 	check(!exec_stdin(t.exec, STR("in")));
@@ -24,6 +25,7 @@ static void test_adopt(void)
 	begin();
 	adopt(ADOPTED);
 	tell_pipes(AGENT_LIVE, ADOPTED, false); /* its stdin is over */
+	check(!exec_stdin_is_open(t.exec));
 	print(1, "bye");
 	tell_exited(ADOPTED, 9);
 	tell_ref(AGENT_SETTLED, ADOPTED);

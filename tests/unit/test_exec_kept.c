@@ -44,8 +44,10 @@ static void test_stdin(void)
 
 	begin();
 	number = start(true);
+	check(exec_stdin_is_open(t.exec));
 	exec_stdin(t.exec, (struct str){many, sizeof(many)});
 	exec_stdin_end(t.exec);
+	check(!exec_stdin_is_open(t.exec));
 	check(!has_said(AGENT_STDIN_END, number)); /* init's end goes last of all */
 	while (got < sizeof(many)) {
 		ssize_t n = read(t.in, bytes, sizeof(bytes));
@@ -70,7 +72,7 @@ static void test_stdin_unread(void)
 	t.in = -1;
 	exec_stdin(t.exec, STR("x"));
 	turn();
-	check(has_said(AGENT_STDIN_END, number));
+	check(has_said(AGENT_STDIN_END, number) && !exec_stdin_is_open(t.exec));
 	end("stdin that nobody reads is given up");
 }
 
