@@ -50,8 +50,9 @@ def test_berthd_killed(g):
     for _ in range(3):
         g.kill_berthd()
         g.start()
-    check_adopted(g, *facts)
+    until(lambda: g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
     check(abs(seconds_of(g.sandbox("a")["started_at"]) - begun) < 1, "it was not started anew:", g.sandbox("a"))
+    check_adopted(g, *facts)
 
 
 def test_berthd_stopped(g):
