@@ -44,6 +44,12 @@ static int failed(struct err *err, const char *name, int error)
 		return refuse(err, name,
 			      "it leads through a link, or something else that is no "
 			      "directory");
+	if (error == -ENAMETOOLONG)
+		return err_set(
+			err, error, ERR_INVALID_REQUEST,
+			"cannot make `%.200s`: the path is too long, %d bytes at most with that of "
+			"DST, and %d of each name",
+			screen_text(str_of(name)).text, PATH_MAX - 1, NAME_MAX);
 	return err_set(err, error, ERR_INTERNAL, "cannot make `%.200s`: %s",
 		       screen_text(str_of(name)).text, strerror(-error));
 }
@@ -54,7 +60,13 @@ int landing_open(struct landing *landing, const char *path, struct err *err)
 	landing->umask = umask(0);
 	umask(landing->umask);
 	landing->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return landing->root < 0 ? failed(err, path, -errno) : 0;
+	if (landing->root >= 0)
+		return 0;
+	if (errno == ENOENT)
+		return err_set(err, -errno, ERR_NOT_FOUND, "there is no directory `%.300s`",
+			       screen_text(str_of(path)).text);
+	return err_set(err, -errno, ERR_INTERNAL, "cannot write into `%.300s`: %s",
+		       screen_text(str_of(path)).text, strerror(errno));
 }
 
 static void drop_file(struct landing *landing)
@@ -134,21 +146,100 @@ static void name_temp(char ret[LANDING_TEMP_SIZE])
 	snprintf(ret, LANDING_TEMP_SIZE, ".berth-%016llx", number);
 }
 
-int landing_make_directory(struct landing *landing, const char *name, mode_t mode, struct err *err)
+static int finish_directory(struct landing *landing, const struct landing_dir *dir, struct err *err)
+{
+	const struct timespec times[] = {{.tv_nsec = UTIME_OMIT}, dir->mtime};
+	cleanup_spot struct spot spot = {.dir = -1};
+	cleanup_fd int fd = -1;
+	int r = find(landing, landing->at, false, &spot);
+
+	if (r == 0) {
+		fd = openat(spot.dir, spot.last[0] ? spot.last : ".",
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 || futimens(fd, times) < 0 || fchmod(fd, dir->mode) < 0)
+			r = -errno;
+	}
+	return r < 0 ? failed(err, *landing->at ? landing->at : ".", r) : 0;
+}
+
+/* All directories that `name` does not lie in; of NULL: all. */
+static int leave(struct landing *landing, const char *name, struct err *err)
+{
+	int r = 0;
+
+	while (r == 0 && landing->waiting) {
+		const struct landing_dir *dir = &landing->dirs[landing->waiting - 1];
+
+		if (name && (!dir->len ||
+			     (strncmp(name, landing->at, dir->len) == 0 && name[dir->len] == '/')))
+			break;
+		landing->at[dir->len] = '\0';
+		r = finish_directory(landing, dir, err);
+		landing->waiting--;
+	}
+	return r;
+}
+
+int landing_finish(struct landing *landing, struct err *err)
+{
+	return leave(landing, NULL, err);
+}
+
+/* "./a/b/" is "a/b", as landing->at has it. */
+static struct str plain(const char *name)
+{
+	struct str s = str_of(name);
+
+	while (s.len >= 2 && s.at[0] == '.' && s.at[1] == '/')
+		s = (struct str){s.at + 2, s.len - 2};
+	if (str_eq(s, STR(".")))
+		s.len = 0;
+	while (s.len && s.at[s.len - 1] == '/')
+		s.len--;
+	return s;
+}
+
+static void wait_for_leaving(struct landing *landing, const char *name, mode_t mode,
+			     struct timespec mtime)
+{
+	struct str path = plain(name);
+
+	/* Each is inside of the one before, and longer by two bytes at least: there is room. */
+	memcpy(landing->at, path.at, path.len);
+	landing->at[path.len] = '\0';
+	landing->dirs[landing->waiting++] = (struct landing_dir){path.len, mode, mtime};
+}
+
+/* Where something comes to lie; the directories that it is not in are done. */
+static int arrive(struct landing *landing, const char *name, struct spot *ret, struct err *err)
+{
+	int r = leave(landing, plain(name).at, err);
+
+	if (r < 0)
+		return r;
+	r = find(landing, name, true, ret);
+	return r < 0 ? failed(err, name, r) : 0;
+}
+
+int landing_make_directory(struct landing *landing, const char *name, mode_t mode,
+			   struct timespec mtime, struct err *err)
 {
 	cleanup_spot struct spot spot = {.dir = -1};
-	int r = find(landing, name, true, &spot);
+	int r = arrive(landing, name, &spot, err);
 
-	/* We have to get into it yet. */
-	mode = (mode & PERMISSIONS & ~landing->umask) | S_IRWXU;
+	mode &= PERMISSIONS & ~landing->umask;
 	if (r < 0)
-		return failed(err, name, r);
-	if (!spot.last[0])
-		return landing->is_new && fchmod(landing->root, mode) < 0
-			       ? failed(err, name, -errno)
-			       : 0;
-	if (mkdirat(spot.dir, spot.last, mode) == 0)
+		return r;
+	if (!spot.last[0]) {
+		if (landing->is_new && !landing->waiting)
+			wait_for_leaving(landing, name, mode, mtime);
 		return 0;
+	}
+	/* We have to get into it yet. */
+	if (mkdirat(spot.dir, spot.last, S_IRWXU) == 0) {
+		wait_for_leaving(landing, name, mode, mtime);
+		return 0;
+	}
 	r = errno == EEXIST ? enter(&spot, false) : -errno;
 	return r < 0 ? failed(err, name, r) : 0;
 }
@@ -192,10 +283,10 @@ int landing_make_symlink(struct landing *landing, const char *name, const char *
 {
 	cleanup_spot struct spot spot = {.dir = -1};
 	char temp[LANDING_TEMP_SIZE];
-	int r = find(landing, name, true, &spot);
+	int r = arrive(landing, name, &spot, err);
 
 	if (r < 0 || !spot.last[0])
-		return failed(err, name, r < 0 ? r : -EEXIST);
+		return r < 0 ? r : failed(err, name, -EEXIST);
 	if (!landing->keeps_links && !stays_inside(target, spot.depth))
 		return err_set(err, -EXDEV, ERR_INVALID_REQUEST,
 			       "`%.150s` is a link that leads out of the directory, to `%.150s`: "
@@ -214,10 +305,11 @@ int landing_make_hardlink(struct landing *landing, const char *name, const char 
 	struct stat st;
 	int r = find(landing, original, false, &from);
 
-	if (r == 0)
-		r = find(landing, name, true, &spot);
+	if (r < 0)
+		return failed(err, name, r);
+	r = arrive(landing, name, &spot, err);
 	if (r < 0 || !spot.last[0])
-		return failed(err, name, r < 0 ? r : -EEXIST);
+		return r < 0 ? r : failed(err, name, -EEXIST);
 	/* A link to a symbolic link would lead elsewhere than the one that was checked. */
 	if (fstatat(from.dir, from.last, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
 		return refuse(err, name, "it is a hard link to something that is no file");
@@ -229,10 +321,10 @@ int landing_make_hardlink(struct landing *landing, const char *name, const char 
 int landing_begin_file(struct landing *landing, const char *name, struct err *err)
 {
 	cleanup_spot struct spot spot = {.dir = -1};
-	int r = find(landing, name, true, &spot);
+	int r = arrive(landing, name, &spot, err);
 
 	if (r < 0 || !spot.last[0])
-		return failed(err, name, r < 0 ? r : -EISDIR);
+		return r < 0 ? r : failed(err, name, -EISDIR);
 	for (int i = 0; i < TRIES && landing->fd < 0; i++) {
 		name_temp(landing->temp);
 		landing->fd = openat(spot.dir, landing->temp,

@@ -18,6 +18,14 @@
 #include "base/str.h"
 
 #define LANDING_TEMP_SIZE 40
+#define LANDING_DEPTH_MAX (PATH_MAX / 2 + 1)
+
+/* A directory that we have made gets its mode and time when the archive has left it. */
+struct landing_dir {
+	size_t len; /* of its path, the beginning of `at` */
+	mode_t mode;
+	struct timespec mtime;
+};
 
 struct landing {
 	int root;
@@ -29,6 +37,10 @@ struct landing {
 	/* A file that is being written. */
 	int dir, fd;
 	char last[NAME_MAX + 1], temp[LANDING_TEMP_SIZE];
+	/* Directories that wait, each inside of the one before. */
+	char at[PATH_MAX];
+	unsigned waiting;
+	struct landing_dir dirs[LANDING_DEPTH_MAX];
 };
 
 /* -errno with a sentence. */
@@ -37,7 +49,9 @@ int landing_open(struct landing *landing, const char *path, struct err *err);
 /* A file that was not finished is removed. */
 void landing_close(struct landing *landing);
 
-int landing_make_directory(struct landing *landing, const char *name, mode_t mode, struct err *err);
+/* Mode and time hold from when something comes that is not in it, or landing_finish(). */
+int landing_make_directory(struct landing *landing, const char *name, mode_t mode,
+			   struct timespec mtime, struct err *err);
 int landing_make_symlink(struct landing *landing, const char *name, const char *target,
 			 struct err *err);
 int landing_make_hardlink(struct landing *landing, const char *name, const char *original,
@@ -48,5 +62,8 @@ int landing_begin_file(struct landing *landing, const char *name, struct err *er
 int landing_write(struct landing *landing, struct str bytes, uint64_t at, struct err *err);
 int landing_finish_file(struct landing *landing, mode_t mode, uint64_t size,
 			const struct timespec *mtime, struct err *err);
+
+/* Nothing more comes. */
+int landing_finish(struct landing *landing, struct err *err);
 
 #endif

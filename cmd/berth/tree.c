@@ -4,6 +4,7 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,6 +38,12 @@ static void resolver_freep(struct archive_entry_linkresolver **r)
 	archive_entry_linkresolver_free(*r);
 }
 
+static void fts_closep(FTS **fts)
+{
+	if (*fts)
+		fts_close(*fts);
+}
+
 static int archive_failed(struct err *err, struct archive *a, const char *what)
 {
 	const char *words = archive_error_string(a);
@@ -48,11 +55,13 @@ static int archive_failed(struct err *err, struct archive *a, const char *what)
 /* --- out --- */
 
 struct packing {
-	const struct tree *tree;
+	struct tree *tree;
 	struct archive *disk, *out;
+	struct archive_entry_linkresolver *links;
 	struct err *err;
 	int error;       /* of the pipe */
 	bool is_dropped; /* nothing more goes out */
+	char bytes[READ_SIZE];
 };
 
 /*
@@ -106,107 +115,180 @@ static int write_bytes(struct packing *p, struct str bytes)
 	return p->error;
 }
 
-static int unreadable(struct packing *p, struct archive_entry *e)
+static int unreadable(struct packing *p, const char *path, int error)
 {
-	const char *name = archive_entry_pathname(e), *words = archive_error_string(p->disk);
-
-	return err_set(p->err, -EIO, ERR_INTERNAL, "cannot read %.200s: %.200s",
-		       screen_text(str_of(name ? name : p->tree->source)).text,
-		       words ? screen_text(str_of(words)).text : "no reason given");
+	return err_set(p->err, error, ERR_INTERNAL, "cannot read `%.300s`: %s",
+		       screen_text(str_of(path)).text, strerror(-error));
 }
 
-static int write_content(struct packing *p, struct archive_entry *e)
+static int write_range(struct packing *p, const FTSENT *at, int fd, off_t from, off_t end)
 {
-	uint64_t at = 0, size = (uint64_t)archive_entry_size(e);
 	int r = 0;
 
-	while (r == 0) {
-		const void *bytes;
-		la_int64_t offset;
-		size_t len;
-		int got = archive_read_data_block(p->disk, &bytes, &len, &offset);
+	while (r == 0 && from < end) {
+		size_t size = end - from < READ_SIZE ? (size_t)(end - from) : READ_SIZE;
+		ssize_t n = pread(fd, p->bytes, size, from);
 
-		if (got == ARCHIVE_EOF)
-			break;
-		if (got < ARCHIVE_WARN)
-			return unreadable(p, e);
-		/* The hole at its end, or what came after we looked. */
-		if ((uint64_t)offset >= size)
-			break;
-		r = write_zeros(p, (uint64_t)offset - at);
-		if (r == 0)
-			r = write_bytes(p, (struct str){bytes, len});
-		at = (uint64_t)offset + len;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return unreadable(p, at->fts_path, -errno);
+		if (n == 0)
+			return err_set(p->err, -EIO, ERR_INTERNAL,
+				       "`%.300s` became shorter while it was read",
+				       screen_text(str_of(at->fts_path)).text);
+		r = write_bytes(p, (struct str){p->bytes, (size_t)n});
+		from += n;
 	}
-	/* A hole at the end, or a file that became shorter: libarchive knows the difference. */
-	if (r == 0 && at < size && archive_entry_sparse_count(e) == 0)
-		return err_set(p->err, -EIO, ERR_INTERNAL,
-			       "`%.200s` became shorter while it was read",
-			       screen_text(str_of(archive_entry_pathname(e))).text);
-	return r < 0 || at >= size ? r : write_zeros(p, size - at);
+	return r;
 }
 
-static int write_entry(struct packing *p, struct archive_entry *e)
+/* What came after we looked is left; holes are zeros here, and libarchive leaves them out. */
+static int write_content(struct packing *p, const FTSENT *at, int fd, off_t size)
 {
-	if (archive_write_header(p->out, e) < ARCHIVE_WARN)
-		return archive_failed(p->err, p->out, "the archive cannot be written");
-	/* A symbolic link has a size too. */
-	return archive_entry_filetype(e) == AE_IFREG && archive_entry_size(e) > 0
-		       ? write_content(p, e)
-		       : p->error;
+	off_t done = 0;
+	int r = 0;
+
+	while (r == 0 && done < size) {
+		off_t data = lseek(fd, done, SEEK_DATA), hole;
+
+		if (data < 0 && errno != ENXIO)
+			data = done; /* a file system that knows no holes */
+		if (data < 0 || data > size)
+			data = size;
+		r = write_zeros(p, (uint64_t)(data - done));
+		hole = lseek(fd, data, SEEK_HOLE);
+		if (hole < 0 || hole > size)
+			hole = size;
+		if (r == 0)
+			r = write_range(p, at, fd, data, hole);
+		done = hole;
+	}
+	return r;
 }
 
-/* Relative to the source, and nothing that is ours alone. 0: it stays here. */
-static int prepare(struct packing *p, struct archive_entry *e)
+/* Relative to the source; "./" is the source itself. */
+static int set_name(struct packing *p, const FTSENT *at, struct archive_entry *e)
 {
-	const char *path = archive_entry_pathname(e) + strlen(p->tree->source);
-	mode_t type = archive_entry_filetype(e);
+	const char *path = at->fts_path + strlen(p->tree->source);
 	char name[PATH_MAX];
 
 	while (*path == '/')
 		path++;
-	if (!*path && !p->tree->has_root)
-		return 0;
 	/* Trees may be deeper than any path can say. */
-	if (snprintf(name, sizeof(name), "./%s", path) >= (int)sizeof(name))
+	if (at->fts_errno == ENAMETOOLONG ||
+	    snprintf(name, sizeof(name), "./%s", path) >= (int)sizeof(name))
 		return err_set(p->err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
-			       "the path of `%.200s...` is too long: %d bytes at most",
+			       "the path of `%.200s...` is too long: %d bytes at most, and with "
+			       "that of SRC",
 			       screen_text(str_of(path)).text, PATH_MAX - 3);
 	archive_entry_copy_pathname(e, name);
+	archive_entry_copy_sourcepath(e, at->fts_path);
+	return 0;
+}
+
+/* All that is told about it, and nothing that is ours alone. */
+static int describe(struct packing *p, const FTSENT *at, int fd, const struct stat *st,
+		    struct archive_entry *e)
+{
+	if (archive_read_disk_entry_from_file(p->disk, e, fd, st) != ARCHIVE_OK)
+		return err_set(p->err, -EIO, ERR_INTERNAL, "cannot read `%.300s`: %.200s",
+			       screen_text(str_of(at->fts_path)).text,
+			       archive_error_string(p->disk));
 	archive_entry_set_uid(e, 0);
 	archive_entry_set_gid(e, 0);
 	archive_entry_unset_atime(e);
 	archive_entry_unset_ctime(e);
 	archive_entry_unset_birthtime(e);
-	return type == AE_IFREG || type == AE_IFDIR || type == AE_IFLNK || type == AE_IFIFO;
+	return 0;
 }
 
+static int write_header(struct packing *p, struct archive_entry *e)
+{
+	return archive_write_header(p->out, e) < ARCHIVE_WARN
+		       ? archive_failed(p->err, p->out, "the archive cannot be written")
+		       : p->error;
+}
+
+static int pack_file(struct packing *p, const FTSENT *at, struct archive_entry *e)
+{
+	/* It may have become something else since it was looked at. */
+	cleanup_fd int fd = open(at->fts_accpath, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct archive_entry *spare = NULL;
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return unreadable(p, at->fts_path, -errno);
+	if (!S_ISREG(st.st_mode))
+		return unreadable(p, at->fts_path, -EAGAIN);
+	r = describe(p, at, fd, &st, e);
+	if (r < 0)
+		return r;
+	archive_entry_linkify(p->links, &e, &spare);
+	r = write_header(p, e);
+	/* A hard link to what went before has no size. */
+	return r < 0 || archive_entry_hardlink(e) || !archive_entry_size_is_set(e)
+		       ? r
+		       : write_content(p, at, fd, st.st_size);
+}
+
+static int pack_entry(struct packing *p, const FTSENT *at, struct archive_entry *e)
+{
+	mode_t type = at->fts_statp->st_mode & S_IFMT;
+	int r;
+
+	if (at->fts_level == FTS_ROOTLEVEL && !p->tree->has_root)
+		return 0;
+	if (type != S_IFREG && type != S_IFDIR && type != S_IFLNK && type != S_IFIFO) {
+		p->tree->left_out++;
+		return 0;
+	}
+	r = set_name(p, at, e);
+	if (r == 0 && type == S_IFREG)
+		return pack_file(p, at, e);
+	if (r == 0)
+		r = describe(p, at, -1, at->fts_statp, e);
+	return r < 0 ? r : write_header(p, e);
+}
+
+static int pack_one(struct packing *p, const FTSENT *at)
+{
+	cleanup(entry_freep) struct archive_entry *e = archive_entry_new();
+
+	if (!e)
+		return err_set(p->err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	switch (at->fts_info) {
+	case FTS_DP:
+		return 0;
+	case FTS_DC:
+		return unreadable(p, at->fts_path, -ELOOP);
+	case FTS_DNR:
+	case FTS_ERR:
+	case FTS_NS:
+		return at->fts_errno == ENAMETOOLONG ? set_name(p, at, e)
+						     : unreadable(p, at->fts_path, -at->fts_errno);
+	default:
+		return pack_entry(p, at, e);
+	}
+}
+
+/* A directory, then all that is in it, then its neighbours: whoever unpacks can finish it then. */
 static int pack_all(struct packing *p)
 {
-	cleanup(entry_freep) struct archive_entry *entry = archive_entry_new();
-	cleanup(resolver_freep) struct archive_entry_linkresolver *links =
-		archive_entry_linkresolver_new();
+	char *const paths[] = {(char *)p->tree->source, NULL};
+	cleanup(fts_closep) FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+	const FTSENT *at;
 	int r = 0;
 
-	if (!entry || !links)
-		return err_set(p->err, -ENOMEM, ERR_INTERNAL, "out of memory");
-	archive_entry_linkresolver_set_strategy(links, archive_format(p->out));
+	if (!fts)
+		return unreadable(p, p->tree->source, -errno);
 	while (r == 0) {
-		struct archive_entry *e = entry, *spare = NULL;
-		int got;
-
-		archive_entry_clear(entry);
-		got = archive_read_next_header2(p->disk, entry);
-		if (got == ARCHIVE_EOF)
-			break;
-		if (got < ARCHIVE_OK)
-			return unreadable(p, e);
-		archive_read_disk_descend(p->disk);
-		r = prepare(p, entry);
-		if (r <= 0)
-			continue;
-		archive_entry_linkify(links, &e, &spare);
-		r = write_entry(p, e);
+		errno = 0;
+		at = fts_read(fts);
+		if (!at)
+			return errno ? unreadable(p, p->tree->source, -errno) : 0;
+		r = pack_one(p, at);
 	}
 	return r;
 }
@@ -215,16 +297,16 @@ static int pack(struct tree *tree)
 {
 	struct packing p = {.tree = tree, .err = &tree->err}; /* freeing `out` needs it */
 	cleanup(reader_freep) struct archive *disk = archive_read_disk_new();
+	cleanup(resolver_freep) struct archive_entry_linkresolver *links =
+		archive_entry_linkresolver_new();
 	cleanup(writer_freep) struct archive *out = archive_write_new();
 	int r;
 
-	if (!disk || !out)
+	if (!disk || !out || !links)
 		return err_set(&tree->err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	archive_read_disk_set_symlink_physical(disk);
 	archive_read_disk_set_behavior(disk, ARCHIVE_READDISK_NO_XATTR | ARCHIVE_READDISK_NO_ACL |
 						     ARCHIVE_READDISK_NO_FFLAGS);
-	if (archive_read_disk_open(disk, tree->source) != ARCHIVE_OK)
-		return archive_failed(&tree->err, disk, "the directory cannot be read");
 	/* BINARY: names are bytes, and are not composed anew. */
 	if (archive_write_set_format_pax(out) != ARCHIVE_OK ||
 	    archive_write_set_format_option(out, "pax", "hdrcharset", "BINARY") != ARCHIVE_OK ||
@@ -232,8 +314,10 @@ static int pack(struct tree *tree)
 	    archive_write_set_bytes_per_block(out, BLOCK_SIZE) != ARCHIVE_OK ||
 	    archive_write_open(out, &p, NULL, on_output, NULL) != ARCHIVE_OK)
 		return archive_failed(&tree->err, out, "the archive cannot be written");
+	archive_entry_linkresolver_set_strategy(links, archive_format(out));
 	p.disk = disk;
 	p.out = out;
+	p.links = links;
 	r = pack_all(&p);
 	if (r == 0 && archive_write_close(out) != ARCHIVE_OK)
 		r = archive_failed(&tree->err, out, "the archive cannot be written");
@@ -299,8 +383,10 @@ static int land(struct tree *tree, struct archive *in, struct archive_entry *e)
 	case AE_IFREG:
 		return land_file(tree, in, e);
 	case AE_IFDIR:
-		return landing_make_directory(tree->landing, name, archive_entry_perm(e),
-					      &tree->err);
+		return landing_make_directory(
+			tree->landing, name, archive_entry_perm(e),
+			(struct timespec){archive_entry_mtime(e), archive_entry_mtime_nsec(e)},
+			&tree->err);
 	case AE_IFLNK:
 		if (!archive_entry_symlink(e))
 			return damaged(tree, in);
@@ -316,8 +402,9 @@ static int unpack(struct tree *tree)
 {
 	cleanup(reader_freep) struct archive *in = archive_read_new();
 	struct archive_entry *e;
+	struct err unheard;
 	char rest[4096];
-	int got, r = 0;
+	int got, finished, r = 0;
 
 	if (!in)
 		return err_set(&tree->err, -ENOMEM, ERR_INTERNAL, "out of memory");
@@ -329,7 +416,9 @@ static int unpack(struct tree *tree)
 	/* Padding is left: whoever writes it must not find the pipe closed. */
 	while (r == 0 && read(tree->far_fd, rest, sizeof(rest)) > 0)
 		;
-	return r;
+	/* Also after a failure: what is there shall not stay unfinished. */
+	finished = landing_finish(tree->landing, r < 0 ? &unheard : &tree->err);
+	return r < 0 ? r : finished;
 }
 
 /* --- both --- */

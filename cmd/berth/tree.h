@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "cmd/berth/landing.h"
@@ -21,7 +22,8 @@ struct tree {
 	/* One of these. */
 	const char *source;
 	struct landing *landing;
-	bool has_root; /* of a source: the directory itself goes along */
+	bool has_root;     /* of a source: the directory itself goes along */
+	uint64_t left_out; /* of a source: sockets and devices, once the thread has ended */
 };
 
 /* Begins to pack `source`, a directory, into tree->fd. */
