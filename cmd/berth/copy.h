@@ -7,7 +7,7 @@
 struct copy {
 	struct haul *haul;
 	struct remote remote;
-	const char *local;
+	const char *local; /* "-": standard input or output */
 	bool is_recursive;
 	bool keeps_links; /* out: also those that lead out of the tree */
 };
@@ -21,6 +21,9 @@ bool copy_is_contents(const char *path);
 
 /* The last part of a path that has one, without slashes; -ENAMETOOLONG. */
 int copy_name(const char *path, char ret[NAME_MAX + 1]);
+
+/* Is it "-"? */
+bool copy_is_standard(const struct copy *copy);
 
 /* A directory, though trees were not asked for. */
 int copy_needs_recursive(struct copy *copy, const char *what);

@@ -45,6 +45,11 @@ int copy_name(const char *path, char ret[NAME_MAX + 1])
 	return 0;
 }
 
+bool copy_is_standard(const struct copy *copy)
+{
+	return strcmp(copy->local, "-") == 0;
+}
+
 int copy_needs_recursive(struct copy *copy, const char *what)
 {
 	return haul_fail(copy->haul, -EISDIR, "%s is a directory: -r copies trees",
@@ -73,16 +78,20 @@ static int find_target(struct copy *copy, bool is_tree, struct remote *ret, char
 	if (r < 0)
 		return r;
 	if (strcmp(ret_type, "directory") != 0) {
-		size_t len = strlen(copy->remote.path);
-
-		/* "dir/" wants a directory, which nobody has made. */
-		if (!is_tree && copy->remote.path[len - 1] == '/')
+		/* "dir/" wants a directory: one that is not there is made with the file. */
+		if (is_tree || copy->remote.path[strlen(copy->remote.path) - 1] != '/')
+			return 0;
+		if (*ret_type)
 			return haul_fail(copy->haul, -ENOTDIR, "%s is no directory",
 					 screen_text(str_of(copy->remote.text)).text);
-		return 0;
 	}
 	if (is_tree && copy_is_contents(copy->local))
 		return 0;
+	if (copy_is_standard(copy))
+		return haul_fail(copy->haul, -EISDIR,
+				 "%s is a directory, and standard input has no name: say what the "
+				 "file shall be called",
+				 screen_text(str_of(copy->remote.text)).text);
 	r = copy_name(copy->local, name);
 	if (r == 0)
 		r = remote_join(&copy->remote, name, ret);
@@ -139,6 +148,9 @@ static int pack_and_send(struct copy *copy, const char *source, bool has_root)
 	/* Its own failure is the cause; a pipe that we have closed is not. */
 	if (tree_end(&tree) < 0 && (r == 0 || r == tree.result))
 		r = haul_fail(haul, tree.result, "%s", tree.err.sentence);
+	if (r == 0 && tree.left_out)
+		screen_error("left out, for they are no files (sockets and devices): %llu",
+			     (unsigned long long)tree.left_out);
 	return r;
 }
 
@@ -168,9 +180,13 @@ static int send_tree(struct copy *copy)
 
 int copy_in(struct copy *copy)
 {
-	cleanup_fd int fd = haul_open(copy->haul, copy->local, O_RDONLY);
+	cleanup_fd int fd = -1;
 	struct stat st;
 
+	fd = copy_is_standard(copy) ? haul_open_stdin(copy->haul)
+				    : haul_open(copy->haul, copy->local, O_RDONLY);
+	if (fd < 0 && copy_is_standard(copy))
+		return fd;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return local_failed(copy, fd < 0 ? fd : -errno);
 	return S_ISDIR(st.st_mode) ? send_tree(copy) : send_file(copy, fd, &st);

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
+#include <fts.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,6 @@
 
 #define STAT_MAX     (1024 * 1024)
 #define TEMP_PATTERN ".berth-XXXXXX"
-#define REMOVE_FDS   16
 
 /* Where it goes. */
 struct target {
@@ -29,6 +28,12 @@ struct target {
 
 static int failed(struct copy *copy, const char *path, int error)
 {
+	const char *slash = strrchr(path, '/');
+	struct str dir = {path, slash ? (size_t)(slash - path) : 0};
+
+	if (error == -ENOENT && dir.len)
+		return haul_fail(copy->haul, error, "there is no directory `%s`",
+				 screen_text(dir).text);
 	return haul_fail(copy->haul, error, "cannot write %s: %s", screen_text(str_of(path)).text,
 			 strerror(-error));
 }
@@ -44,12 +49,14 @@ static void look(struct target *target)
 /* Follows links: what they lead to is replaced, as cp does it. */
 static int split(struct copy *copy, struct target *target)
 {
-	cleanup_free char *real = target->is_there ? realpath(target->path, NULL) : NULL;
+	bool is_kept = target->is_there && (S_ISREG(target->type) || S_ISDIR(target->type));
+	cleanup_free char *real = is_kept ? realpath(target->path, NULL) : NULL;
 	const char *slash;
 	size_t len;
 	int r;
 
-	if (target->is_there && !real)
+	/* What is written to needs no other name; a pipe that /dev/stdout leads to has none. */
+	if (is_kept && !real)
 		return failed(copy, target->path, -errno);
 	if (real)
 		snprintf(target->path, sizeof(target->path), "%s", real);
@@ -130,17 +137,41 @@ static int receive_file(struct copy *copy, const struct target *target, mode_t m
 	return r;
 }
 
+/* A descriptor of ours by one of its names: nothing that is behind it is replaced. -1: none. */
+static int own_descriptor(const struct copy *copy)
+{
+	static const char *const dirs[] = {"/dev/fd/", "/proc/self/fd/"};
+	const char *path = copy->local;
+
+	if (copy_is_standard(copy) || strcmp(path, "/dev/stdout") == 0)
+		return STDOUT_FILENO;
+	if (strcmp(path, "/dev/stderr") == 0)
+		return STDERR_FILENO;
+	for (size_t i = 0; i < array_len(dirs); i++) {
+		const char *number = path + strlen(dirs[i]);
+
+		if (strncmp(path, dirs[i], strlen(dirs[i])) == 0 && *number &&
+		    strspn(number, "0123456789") == strlen(number) && strlen(number) <= 6)
+			return atoi(number);
+	}
+	return -1;
+}
+
 static int get_file(struct copy *copy, const struct file_info *info)
 {
 	struct haul *haul = copy->haul;
+	int own = own_descriptor(copy), r = 0;
 	cleanup_fd int fd = -1;
 	struct target target;
-	int r = find_target(copy, false, &target);
 
+	if (own < 0)
+		r = find_target(copy, false, &target);
 	if (r == 0)
 		r = remote_target(&copy->remote, "file", &haul->target);
 	if (r < 0)
 		return r;
+	if (own >= 0)
+		return haul_receive_fd(haul, "GET", own);
 	if (!target.is_there || S_ISREG(target.type)) {
 		progress_start(&haul->progress, copy->remote.text, info->size);
 		return receive_file(copy, &target, file_info_mode(info));
@@ -154,14 +185,23 @@ static int get_file(struct copy *copy, const struct file_info *info)
 
 /* --- a tree --- */
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
+/* Directories may be closed to us by now. */
+static void remove_tree(char *path)
 {
-	return remove(path);
-}
+	char *const paths[] = {path, NULL};
+	FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
+	const FTSENT *at;
 
-static void remove_tree(const char *path)
-{
-	nftw(path, remove_one, REMOVE_FDS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	while (fts && (at = fts_read(fts))) {
+		if (at->fts_info == FTS_D)
+			chmod(at->fts_accpath, S_IRWXU);
+		else if (at->fts_info == FTS_DP)
+			rmdir(at->fts_accpath);
+		else
+			unlink(at->fts_accpath);
+	}
+	if (fts)
+		fts_close(fts);
 }
 
 /* The thread reads as long as it lives, and then tells by EPIPE. */
@@ -274,8 +314,13 @@ static int receive_new_tree(struct copy *copy, const struct target *target)
 static int get_tree(struct copy *copy)
 {
 	struct target target;
-	int r = find_target(copy, true, &target);
+	int r;
 
+	if (own_descriptor(copy) >= 0)
+		return haul_fail(copy->haul, -EISDIR,
+				 "%s is a directory: `berth tar` writes one to standard output",
+				 screen_text(str_of(copy->remote.text)).text);
+	r = find_target(copy, true, &target);
 	if (r < 0)
 		return r;
 	return target.is_there ? receive_tree(copy, target.path, false)

@@ -49,6 +49,7 @@ static const struct flag flags[] = {
 static const struct example examples[] = {
 	{ "berth cp notes.txt box:",            "into /workspace" },
 	{ "berth cp box:out/report.pdf .",      "and out of it" },
+	{ "berth cp notes.txt box:new/",        "into a directory, made if need be" },
 	{ "berth cp -r ./src box:/srv/app",     "a tree: becomes /srv/app, or /srv/app/src if that is there" },
 	{ "berth cp -r box:src/. ./copy",       "what is in the directory, rather than itself" },
 	{ NULL },
@@ -61,13 +62,24 @@ const struct verb verb_cp = {
 	.arguments = "SRC DST",
 	.arg_max = 2,
 	.description =
-		"Copies between here and a sandbox; one of the two is ID:PATH. A DST that is a\n"
-		"directory gets the copy under its own name; a SRC that ends with /. means what "
-		"is\n"
-		"in it. A file takes its place at once and as a whole, also when Ctrl-C is "
-		"pressed:\n"
-		"nothing is left half-written. Permissions go along, owners do not; set-id bits\n"
-		"and pipes do not come out. What a sandbox sends is never written outside of DST.",
+		"Copies between here and a sandbox; one of the two is ID:PATH, and the other may\n"
+		"be -, standard input or output. A DST that is a directory gets the copy under "
+		"its\n"
+		"own name; in a sandbox, directories that DST lacks are made. A SRC that ends "
+		"with\n"
+		"/. means what is in it.\n"
+		"\n"
+		"A file takes its place at once and as a whole, also when Ctrl-C is pressed, and "
+		"so\n"
+		"does a tree that is new here. A tree that goes into a sandbox, or into a "
+		"directory\n"
+		"that is there, may stop half-way: each of its files is whole then.\n"
+		"\n"
+		"Permissions go along, those of trees with their times; owners do not. Out of a\n"
+		"sandbox the umask holds, and set-id bits, sticky bits and pipes stay behind; "
+		"into\n"
+		"one, sockets and devices do. What a sandbox sends is never written outside of "
+		"DST.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

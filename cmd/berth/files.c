@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "cmd/berth/haul.h"
 #include "cmd/berth/screen.h"
 #include "proto/base64.h"
@@ -74,19 +75,19 @@ static enum tint tint_of(const struct file_info *info)
 						    : TINT_NONE;
 }
 
-static void print_entry(const struct listing *listing, const struct file_info *info)
+static void print_entry(FILE *out, const struct listing *listing, const struct file_info *info)
 {
 	char mode[11], owner[48];
 	const char *tint = screen_tint(stdout, tint_of(info));
 
 	format_mode(info, mode);
 	snprintf(owner, sizeof(owner), "%" PRIu64 ":%" PRIu64, info->uid, info->gid);
-	printf("%s  %-*s  %*" PRIu64 "  %-24.24s  %s%s%s", mode, listing->owner_width, owner,
-	       listing->size_width, info->size, screen_text(info->mtime).text, tint,
-	       name_of(listing, info).text, *tint ? screen_tint(stdout, TINT_NONE) : "");
+	fprintf(out, "%s  %-*s  %*" PRIu64 "  %-24.24s  %s%s%s", mode, listing->owner_width, owner,
+		listing->size_width, info->size, screen_text(info->mtime).text, tint,
+		name_of(listing, info).text, *tint ? screen_tint(stdout, TINT_NONE) : "");
 	if (str_eq(info->type, STR("symlink")))
-		printf(" -> %s", readable(info->target, info->target_base64).text);
-	putchar('\n');
+		fprintf(out, " -> %s", readable(info->target, info->target_base64).text);
+	fputc('\n', out);
 }
 
 static void widen(struct listing *listing, const struct file_info *info)
@@ -100,9 +101,28 @@ static void widen(struct listing *listing, const struct file_info *info)
 		listing->size_width = size;
 }
 
-static void print_answer(const struct haul *haul)
+static int print_answer(struct haul *haul)
 {
-	printf("%.*s\n", (int)buf_len(&haul->answer.body), buf_at(&haul->answer.body));
+	int r = haul_print(haul,
+			   (struct str){buf_at(&haul->answer.body), buf_len(&haul->answer.body)});
+
+	return r < 0 ? r : haul_print(haul, STR("\n"));
+}
+
+/* Through memory: whoever reads it may sleep, and Ctrl-C is to be heard. */
+static int print_entries(struct listing *listing, const struct file_info *infos, size_t count)
+{
+	cleanup_free char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	for (size_t i = 0; out && i < count; i++)
+		widen(listing, &infos[i]);
+	for (size_t i = 0; out && i < count; i++)
+		print_entry(out, listing, &infos[i]);
+	if (!out || fclose(out) != 0)
+		return haul_fail(listing->haul, -ENOMEM, "out of memory");
+	return haul_print(listing->haul, (struct str){text, len});
 }
 
 /* Makes the target of the first page, or of the one behind `cursor`. */
@@ -125,29 +145,21 @@ static int make_target(struct listing *listing, struct str cursor)
 static int show_page(struct listing *listing)
 {
 	struct haul *haul = listing->haul;
-	const struct file_info *entries;
 	struct file_list list;
 	struct arena arena;
 	int r;
 
 	arena_init(&arena, REMOTE_LIST_MAX);
 	r = file_list_parse(&arena, &haul->answer, &list, &haul->err);
-	entries = list.entries.items;
-	if (r == 0 && haul->globals->json)
-		print_answer(haul);
-	for (size_t i = 0; r == 0 && !haul->globals->json && i < list.entries.len; i++)
-		widen(listing, &entries[i]);
-	for (size_t i = 0; r == 0 && !haul->globals->json && i < list.entries.len; i++)
-		print_entry(listing, &entries[i]);
+	if (r == 0)
+		r = haul->globals->json
+			    ? print_answer(haul)
+			    : print_entries(listing, list.entries.items, list.entries.len);
 	if (r == 0 && list.cursor.len) {
 		r = make_target(listing, list.cursor);
 		r = r < 0 ? r : 1;
 	}
 	arena_close(&arena);
-	/* Whoever read it has left: no need for another page. */
-	if (r == 1 && (fflush(stdout) != 0 || ferror(stdout)))
-		return errno == EPIPE ? -EPIPE
-				      : haul_fail(haul, -EIO, "cannot write the answer: %m");
 	return r;
 }
 
@@ -177,11 +189,8 @@ static int show(struct listing *listing)
 	r = haul_stat(haul, &listing->remote, &arena, &info);
 	if (r == 0 && str_eq(info.type, STR("directory"))) {
 		r = show_directory(listing);
-	} else if (r == 0 && haul->globals->json) {
-		print_answer(haul);
 	} else if (r == 0) {
-		widen(listing, &info);
-		print_entry(listing, &info);
+		r = haul->globals->json ? print_answer(haul) : print_entries(listing, &info, 1);
 	}
 	arena_close(&arena);
 	return r;

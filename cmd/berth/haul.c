@@ -79,6 +79,17 @@ int haul_fail(struct haul *haul, int error, const char *format, ...)
 	return err_set(&haul->own, error, ERR_INTERNAL, "%s", sentence);
 }
 
+int haul_open_stdin(struct haul *haul)
+{
+	int fd;
+
+	/* Nobody can hand us a descriptor with that flag: main() has put something in its place. */
+	if (fcntl(STDIN_FILENO, F_GETFD) & FD_CLOEXEC)
+		return haul_fail(haul, -EBADF, "standard input is closed");
+	fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	return fd < 0 ? haul_fail(haul, -errno, "cannot read standard input: %m") : fd;
+}
+
 static int ask(struct haul *haul, const char *method, const struct client_stream *stream,
 	       unsigned timeout_ms)
 {
@@ -130,14 +141,25 @@ int haul_receive(struct haul *haul, const char *method, haul_sink_fn *sink, void
 	return ask(haul, method, &stream, 0);
 }
 
+static int pass_on(struct haul *haul, int fd, struct str bytes)
+{
+	int r = command_pass_on(haul->interrupt_fd, fd, bytes.at, bytes.len);
+
+	if (r < 0 && r != -EINTR && r != -EPIPE)
+		return haul_fail(haul, r, "cannot write the answer: %s", strerror(-r));
+	return r;
+}
+
+int haul_print(struct haul *haul, struct str text)
+{
+	return pass_on(haul, STDOUT_FILENO, text);
+}
+
 static int on_bytes_for_fd(void *arg, struct str bytes)
 {
 	struct receiving *receiving = arg;
-	int r = command_pass_on(receiving->haul->interrupt_fd, receiving->fd, bytes.at, bytes.len);
 
-	if (r < 0 && r != -EINTR && r != -EPIPE)
-		return haul_fail(receiving->haul, r, "cannot write the answer: %s", strerror(-r));
-	return r;
+	return pass_on(receiving->haul, receiving->fd, bytes);
 }
 
 int haul_receive_fd(struct haul *haul, const char *method, int fd)

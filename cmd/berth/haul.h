@@ -33,6 +33,12 @@ bool haul_is_interrupted(const struct haul *haul);
  */
 int haul_open(const struct haul *haul, const char *path, int flags);
 
+/* A copy of standard input's descriptor. One that was closed is a failure: it is no empty file. */
+int haul_open_stdin(struct haul *haul);
+
+/* Text to standard output, which may be slow. 0, or negative for haul_finish(). */
+int haul_print(struct haul *haul, struct str text);
+
 /* Notes a failure of our own side and returns `error`. */
 __attribute__((format(printf, 3, 4))) int haul_fail(struct haul *haul, int error,
 						    const char *format, ...);

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,21 +16,20 @@ static bool is_mode(const char *text)
 {
 	size_t len = strspn(text, "01234567");
 
-	return len && len <= 5 && !text[len];
+	return len && len <= 5 && !text[len] && strtoul(text, NULL, 8) <= 07777;
 }
 
 static int open_source(struct haul *haul, const char *name, int *ret_fd)
 {
 	struct stat st;
 
-	int error;
-
-	*ret_fd = name ? haul_open(haul, name, O_RDONLY) : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-	error = *ret_fd < 0 && name ? *ret_fd : *ret_fd < 0 || fstat(*ret_fd, &st) < 0 ? -errno : 0;
-	if (error < 0)
-		return haul_fail(haul, error, "cannot read %s: %s",
+	*ret_fd = name ? haul_open(haul, name, O_RDONLY) : haul_open_stdin(haul);
+	if (*ret_fd < 0 && !name)
+		return *ret_fd;
+	if (*ret_fd < 0 || fstat(*ret_fd, &st) < 0)
+		return haul_fail(haul, *ret_fd < 0 ? *ret_fd : -errno, "cannot read %s: %s",
 				 name ? screen_text(str_of(name)).text : "standard input",
-				 strerror(-error));
+				 strerror(*ret_fd < 0 ? -*ret_fd : errno));
 	if (S_ISDIR(st.st_mode))
 		return haul_fail(haul, -EISDIR, "%s is a directory: `berth cp -r` copies trees",
 				 screen_text(str_of(name ? name : "standard input")).text);
@@ -64,7 +64,7 @@ static int run(const struct call *call)
 	if (call->arg_count == 0)
 		return usage_error("where to? berth put ID:PATH [FILE]");
 	if (mode && !is_mode(mode))
-		return usage_error("--mode wants an octal number such as 0644");
+		return usage_error("--mode wants an octal number such as 0644, 7777 at most");
 	code = remote_parse_path("put", call->args[0], &remote);
 	if (code != EXIT_OK)
 		return code;

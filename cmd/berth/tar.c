@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "cmd/berth/haul.h"
 
 enum { TAR_EXTRACT, TAR_EXCLUDE, TAR_OWNERS };
@@ -38,12 +39,16 @@ static int pack(const struct call *call, struct haul *haul, const struct remote 
 
 static int extract(const struct call *call, struct haul *haul, const struct remote *remote)
 {
-	int r = remote_tree_target(remote, "hydrate", &haul->target);
+	cleanup_fd int fd = haul_open_stdin(haul);
+	int r;
 
+	if (fd < 0)
+		return fd;
+	r = remote_tree_target(remote, "hydrate", &haul->target);
 	if (r == 0 && call->values[TAR_OWNERS])
 		r = buf_printf(&haul->target, "&owners=1");
 	if (r == 0)
-		r = haul_send(haul, "POST", STDIN_FILENO, NULL, NULL);
+		r = haul_send(haul, "POST", fd, NULL, NULL);
 	if (r == 0 && haul->globals->json)
 		printf("%.*s\n", (int)buf_len(&haul->answer.body), buf_at(&haul->answer.body));
 	return r;

@@ -170,7 +170,7 @@ def refusals(place):
     def handler(client, request, kind, path):
         if kind == "stat" and path.endswith("dir"):
             return client.answer(200, DIRECTORY)
-        if kind == "stat" and path.endswith("there"):
+        if kind == "stat" and path.rstrip("/").endswith("there"):
             return client.answer(200, FILE)
         client.answer(404 if kind == "stat" else 403, {"error": "no\033", "code": "forbidden"})
         # As the daemon does it: whoever still sends must not lose the answer.
@@ -185,9 +185,10 @@ def refusals(place):
                          ("no? (forbidden)", "cp", "box:there", "y"), ("no? (forbidden)", "cp", "f", "box:x"),
                          ("no? (forbidden)", "cp", "-r", "d", "box:x"), ("no? (forbidden)", "cp", "-r", "box:dir", "y"),
                          ("no? (forbidden)", "tar", "box"), ("-r copies trees", "cp", "d", "box:x"),
-                         ("-r copies trees", "cp", "box:dir", "y"), ("no directory", "cp", "f", "box:x/"),
+                         ("-r copies trees", "cp", "box:dir", "y"), ("no? (forbidden)", "cp", "f", "box:x/"),
                          ("no directory", "cp", "-r", "d", "box:there"), ("no directory", "cp", "box:there", "y/"),
-                         ("cannot write", "cp", "-r", "box:dir", "f"), ("cannot make", "cp", "box:there", "no/y"),
+                         ("no directory", "cp", "f", "box:there/"),
+                         ("cannot write", "cp", "-r", "box:dir", "f"), ("no directory `no`", "cp", "box:there", "no/y"),
                          ("cannot read missing", "cp", "missing", "box:"), ("cannot read", "put", "box:x", "missing"),
                          ("directory", "put", "box:x", "d")]:
         fails(place, 1, words, *args)
@@ -298,7 +299,7 @@ def unreadable_tree(place):
     os.chmod(place.path("t/b"), 0)
     # Root may read everything.
     more = {"user": 65534, "group": 65534} if os.getuid() == 0 else {}
-    fails(place, 1, "t/b: ", "cp", "-r", "t", "box:new", **more)
+    fails(place, 1, "t/b`: Permission denied", "cp", "-r", "t", "box:new", **more)
     for thread in place.servers[0].threads:
         thread.join(30)
     equal(ends, ["broken off"], "half an archive is not sent as a whole one")

@@ -1,5 +1,6 @@
 """`berth cat put files cp tar` against a real daemon: what goes in comes out, Ctrl-C and all."""
 
+import bz2
 import fcntl
 import hashlib
 import io
@@ -7,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -199,6 +201,88 @@ def test_cp_too_deep(g):
     shutil.rmtree(c.path("deep"))
 
 
+def test_cp_left_out(g):
+    """Sockets are left out and told of; what cannot be read is told with why."""
+    c = Cli(g)
+    c.write("t/a", b"x")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(c.path("t/s"))
+        process = c.popen("cp", "-r", "t", "a:copy")
+        out, err = process.communicate(timeout=60)
+    equal((process.returncode, out), (0, b""), err)
+    check(b"left out" in err and err.endswith(b": 1\n"), err)
+    equal(g.out("a", "ls copy").split(), ["a"], "what went in")
+    if os.geteuid() != 0:
+        os.chmod(c.path("t/a"), 0)
+        check("t/a`: Permission denied" in c.run("cp", "-r", "t", "a:copy", code=1), "why")
+    c.write("f", b"x")
+    check("no directory `nodir`" in c.run("cp", "a:copy/a", "nodir/x", code=1), "no such directory here")
+    check("no directory `nodir`" in c.run("cp", "-r", "a:copy", "nodir/x", code=1), "for a tree")
+    c.run("cp", "f", "a:data/")
+    equal(g.out("a", "cat data/f"), "x", "a directory is made there")
+    check("not a directory" in c.run("cp", "f", "a:data/f/", code=1), "a file is no directory")
+
+
+def looks(root):
+    """Modes and times of all directories."""
+    return {os.path.relpath(path, root): (os.stat(path).st_mode & 0o7777, int(os.stat(path).st_mtime))
+            for path, _, _ in os.walk(root)}
+
+
+def test_cp_directories(g):
+    """Permissions and times of directories, both ways, in any order; none is left open for writing."""
+    c = Cli(g)
+    for number, (name, mode) in enumerate((("sub/deep/er", 0o755), ("sub/deep", 0o500), ("sub", 0o555), ("zz", 0o700),
+                                           ("", 0o755))):
+        os.makedirs(c.path("t", name), exist_ok=True)
+        c.write(f"t/{name}/file" if name else "t/file", b"x")
+        os.link(c.path("t", name, "file"), c.path("t", name, "link"))
+        os.utime(c.path("t", name), (1, 1000000000 + number * 1000))
+        os.chmod(c.path("t", name), mode)
+        os.utime(os.path.dirname(c.path("t", name).rstrip("/")), (1, 1))
+    for number, name in enumerate(("sub/deep/er", "sub/deep", "sub", "zz", "")):
+        os.utime(c.path("t", name), (1, 1000000000 + number * 1000))
+    wanted = looks(c.path("t"))
+    c.run("cp", "-r", "t", "a:in")
+    inside = g.out("a", "cd in; find . -type d -printf '%P %m %Ts\\n'").splitlines()
+    equal({line.rsplit(" ", 2)[0] or ".": (int(line.split()[-2], 8), int(line.split()[-1])) for line in inside},
+          wanted, "inside")
+    c.run("cp", "-r", "a:in", "out")
+    equal(looks(c.path("out")), wanted, "and back")
+    check("out" in c.run("cp", "-r", "t", "a:/proc/out", code=1), "a failure")
+    g.out("a", "mkdir -p bad/ro; touch bad/ro/f; chmod 555 bad/ro; ln -s / bad/zlink")
+    c.run("cp", "-r", "a:bad", "bad", code=1)
+    equal(sorted(os.listdir(c.dir)), ["out", "t"], "what could not be finished is gone")
+    for root in ("t", "out"):
+        for name in ("sub/deep", "sub"):
+            os.chmod(c.path(root, name), 0o755)
+
+
+def test_standard(g):
+    """Standard input and output: by `-`, by /dev/stdout, closed, empty, and not read by anybody."""
+    c = Cli(g)
+    c.run("cp", "-", "a:x", content=b"one")
+    equal(c.run("cp", "a:x", "-"), b"one", "out")
+    equal(c.run("cp", "a:x", "/dev/stdout"), b"one", "by its name")
+    check("no name" in c.run("cp", "-", "a:", code=1, content=b""), "what shall it be called")
+    with open(c.path("so"), "wb") as out:
+        for args in (("cat", "a:x"), ("cp", "a:x", "/dev/stdout"), ("cat", "a:x")):
+            equal(c.popen(*args, stdout=out).wait(60), 0, args)
+    equal(c.read("so"), b"oneoneone", "nothing is replaced")
+    for args in (("put", "a:x"), ("tar", "-x", "a:z"), ("cp", "-", "a:x")):
+        process = c.popen(*args, stdin=None, preexec_fn=lambda: os.close(0))
+        equal((process.communicate(timeout=60)[1], process.returncode),
+              (b"berth: standard input is closed\n", 1), args)
+    equal(c.run("cat", "a:x"), b"one", "as it was")
+    check("not one byte" in c.run("tar", "-x", "a:z", code=1, content=b""), "an empty archive")
+    check("gzip, xz or zstd" in c.run("tar", "-x", "a:z", code=1, content=bz2.compress(bytes(9999))), "another format")
+    process = c.popen("files", "-R", "a:/usr/share")
+    until(lambda: unread(process.stdout) > 32768, "a pipe that is full")
+    process.send_signal(signal.SIGINT)
+    equal(process.wait(60), 130, "Ctrl-C while nobody reads")
+    process.communicate(timeout=60)
+
+
 def test_tar(g):
     """tar out and in, with patterns, compressed, and from one sandbox to another."""
     c = Cli(g)
@@ -296,5 +380,6 @@ def test_interrupted_out(g):
 
 if __name__ == "__main__":
     os.umask(0o022)
-    main([test_cat_put, test_files, test_cp_files, test_cp_trees, test_cp_odd_trees, test_cp_too_deep, test_tar,
+    main([test_cat_put, test_files, test_cp_files, test_cp_trees, test_cp_odd_trees, test_cp_too_deep,
+          test_cp_left_out, test_cp_directories, test_standard, test_tar,
           test_interrupted_in, test_interrupted_out])
