@@ -1,6 +1,7 @@
 #include "cmd/berth/command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -277,6 +278,7 @@ static int ask(struct running *running)
 	};
 	struct client_request request = {.method = "POST", .stream = &stream};
 	struct command_request made;
+	cleanup_fd int nothing = -1;
 	struct answer answer;
 	struct err err;
 	int code, r;
@@ -285,6 +287,11 @@ static int ask(struct running *running)
 	r = command_request_make(&made, command, &err);
 	request.path = buf_at(&made.path);
 	request.body = (struct str){buf_at(&made.body), buf_len(&made.body)};
+	if (r == 0 && made.is_query && !command->has_stdin) {
+		stream.body_fd = nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		if (nothing < 0)
+			r = err_set(&err, -errno, ERR_INTERNAL, "cannot open /dev/null: %m");
+	}
 	if (r == 0)
 		r = client_send(command->globals, &request, &answer, &err);
 	code = finish(running, &answer, r, &err);

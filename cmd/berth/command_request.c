@@ -99,19 +99,24 @@ int command_request_make(struct command_request *ret, const struct command *comm
 
 	buf_init(&ret->path, REQUEST_MAX);
 	buf_init(&ret->body, REQUEST_MAX);
+	ret->is_query = false;
 	r = sandbox_path(command->id, "/exec", path, err);
 	if (r < 0)
 		return r;
 	r = put_text(&ret->path, path);
-	if (r == 0)
-		r = command->has_stdin ? put_query(&ret->path, command)
-				       : put_json(&ret->body, command);
+	ret->is_query = command->has_stdin;
+	if (r == 0 && !ret->is_query)
+		r = put_json(&ret->body, command);
+	/* JSON is text, and words of a command need not be: a query takes any bytes. */
+	if (r == -EILSEQ) {
+		buf_consume(&ret->body, buf_len(&ret->body));
+		ret->is_query = true;
+		r = 0;
+	}
+	if (r == 0 && ret->is_query)
+		r = put_query(&ret->path, command);
 	if (r == 0)
 		r = buf_append(&ret->path, "", 1);
-	if (r == -EILSEQ)
-		return err_set(err, r, ERR_INVALID_REQUEST,
-			       "the command holds bytes that are no text (UTF-8), which only works "
-			       "together with --stdin");
 	return r < 0 ? err_set(err, r, ERR_INVALID_REQUEST, "the command is too long") : 0;
 }
 

@@ -12,6 +12,7 @@
 struct command_request {
 	struct buf path; /* terminated */
 	struct buf body;
+	bool is_query; /* the body is the command's standard input */
 };
 
 /* To be closed after a failure too. */
