@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 
-int address_failed(const char *path, int error, struct err *err)
+int address_failed(const char *path, int error, const char *up, struct err *err)
 {
 	struct stat st;
 
@@ -18,15 +18,15 @@ int address_failed(const char *path, int error, struct err *err)
 	case ENOENT:
 	case ENOTDIR:
 		return err_set(err, -ENOENT, ERR_UNAVAILABLE,
-			       "no berthd answers on %s: start one with `berth up`", path);
+			       "no berthd answers on %s: start one with `%s`", path, up);
 	case ECONNREFUSED:
 		if (stat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
 			return err_set(err, -ENOTSOCK, ERR_INVALID_REQUEST, "%s is not a socket",
 				       path);
 		return err_set(err, -ECONNREFUSED, ERR_UNAVAILABLE,
 			       "%s was left behind by a berthd that is gone: start a new one with "
-			       "`berth up`",
-			       path);
+			       "`%s`",
+			       path, up);
 	case EACCES:
 	case EPERM:
 		return err_set(err, -EACCES, ERR_FORBIDDEN,

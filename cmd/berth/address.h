@@ -18,8 +18,8 @@ struct address {
 int address_fill(struct address *ret, const char *path);
 void address_closep(struct address *address);
 
-/* A sentence for the errno with which connecting to `path` failed. */
-int address_failed(const char *path, int error, struct err *err);
+/* A sentence for the errno with which connecting to `path` failed; `up` starts a daemon there. */
+int address_failed(const char *path, int error, const char *up, struct err *err);
 
 /* Of a connected socket; 0 if it cannot be told. */
 pid_t address_peer(int fd);

@@ -19,6 +19,7 @@
 #define POLL_MS            1000
 #define PIECE_SIZE         (256L * 1024)
 #define ERROR_ARENA_MAX    (1024 * 1024)
+#define START_MAX          300
 
 void answer_init(struct answer *answer)
 {
@@ -83,6 +84,30 @@ static int explain_absence(const struct globals *globals, const struct paths *pa
 	return err_set(err, error, ERR_UNAVAILABLE,
 		       "no berthd answers on %s, but one (pid %d) serves on %s: use `--socket %s`",
 		       paths->socket, (int)holder.pid, holder.socket, holder.socket);
+}
+
+/* The command line that starts the daemon we have asked for. */
+static const char *command_to_start(const struct globals *globals, char ret[START_MAX])
+{
+	const struct {
+		const char *flag, *value;
+	} places[] = {
+		{"--state-dir", globals->state_dir},
+		{"--run-dir", globals->run_dir},
+		{"--socket", globals->socket},
+	};
+	size_t len = (size_t)snprintf(ret, START_MAX, "berth");
+
+	for (size_t i = 0; i < array_len(places) && len < START_MAX; i++)
+		if (places[i].value)
+			len += (size_t)snprintf(ret + len, START_MAX - len, " %s %s",
+						places[i].flag,
+						screen_text(str_of(places[i].value)).text);
+	/* Better none than half of them. */
+	if (len + strlen(" up") >= START_MAX)
+		len = strlen("berth");
+	snprintf(ret + len, START_MAX - len, " up");
+	return ret;
 }
 
 /* A request under way. */
@@ -310,7 +335,8 @@ static int judge(struct transfer *t, CURLcode code, const char *detail, struct e
 			       t->where);
 	if (t->is_bytes && code != CURLE_OK)
 		return err_set(err, -ECONNRESET, ERR_UNAVAILABLE,
-			       "%s broke off: not everything has come", t->where);
+			       "%s broke off: not everything has come; its log may say why",
+			       t->where);
 	if (code != CURLE_OK)
 		return curl_failed(code, t->where, detail, err);
 	return answer_judge(t->answer, t->where, err);
@@ -479,7 +505,7 @@ static int send_by_socket(const struct globals *globals, struct transfer *t, str
 {
 	cleanup(address_closep) struct address address = {.dir = -1};
 	cleanup(slist_freep) struct curl_slist *headers = NULL;
-	char where[PATH_MAX + 16];
+	char where[PATH_MAX + 16], start[START_MAX];
 	struct paths paths;
 	cleanup_free char *url = NULL;
 	cleanup_fd int copy = -1;
@@ -493,7 +519,10 @@ static int send_by_socket(const struct globals *globals, struct transfer *t, str
 	t->where = where;
 	r = address_fill(&address, paths.socket);
 	if (r < 0)
-		return explain_absence(globals, &paths, address_failed(paths.socket, -r, err), err);
+		return explain_absence(
+			globals, &paths,
+			address_failed(paths.socket, -r, command_to_start(globals, start), err),
+			err);
 	if (asprintf(&url, "http://localhost%s", t->request->path) < 0) {
 		url = NULL;
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
@@ -507,7 +536,8 @@ static int send_by_socket(const struct globals *globals, struct transfer *t, str
 		t->answer->peer = address_peer(copy);
 	curl_easy_getinfo(t->curl, CURLINFO_OS_ERRNO, &error);
 	if (r == -ECONNREFUSED)
-		r = address_failed(paths.socket, error ? (int)error : EIO, err);
+		r = address_failed(paths.socket, error ? (int)error : EIO,
+				   command_to_start(globals, start), err);
 	return explain_absence(globals, &paths, r, err);
 }
 

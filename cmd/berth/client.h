@@ -41,7 +41,7 @@ bool client_holder(const struct globals *globals, const struct paths *paths, str
  * 0 only for a 2xx answer. An answer that tells of a failure is -EREMOTEIO with its sentence and
  * code, and is kept in `ret`. -ENOENT and -ECONNREFUSED when there is no
  * daemon, -ETIMEDOUT when it does not answer, -EACCES when we may not ask, -EDESTADDRREQ when the
- * URL given is none.
+ * URL, or the ID, given is none.
  */
 int client_get(const struct globals *globals, const char *path, struct answer *ret,
 	       struct err *err);

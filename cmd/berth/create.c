@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/cleanup.h"
@@ -36,6 +37,7 @@ static int run(const struct call *call)
 	struct client_request request = {
 		.method = "POST", .path = "/v1/sandbox", .timeout_ms = CLIENT_WAIT_MS};
 	const char *id = call->arg_count ? call->args[0] : NULL;
+	char path[SANDBOX_PATH_MAX];
 	cleanup(buf_close) struct buf body;
 	struct answer answer;
 	struct err err;
@@ -43,13 +45,22 @@ static int run(const struct call *call)
 
 	buf_init(&body, SANDBOX_ARENA_MAX);
 	answer_init(&answer);
-	r = settings_body(&settings, id, call->values[CREATE_START], &body, &err);
+	r = id ? sandbox_path(id, "", path, &err) : 0;
+	if (r == 0)
+		r = settings_body(&settings, id, call->values[CREATE_START], &body, &err);
 	if (r == 0) {
 		request.body = (struct str){buf_at(&body), buf_len(&body)};
 		r = client_send(call->globals, &request, &answer, &err);
 	}
 	if (r == 0)
 		r = show(call->globals, &answer, &err);
+	/* What the API says about it speaks of the API. */
+	if (r == -EREMOTEIO && answer.status == 409 && id)
+		err_set(&err, r, ERR_CONFLICT,
+			"there is a sandbox `%s` already: `berth inspect` shows it, `berth rm` "
+			"removes "
+			"it",
+			screen_text(str_of(id)).text);
 	if (r < 0)
 		code = client_failed(call->globals, &answer, r, &err);
 	answer_close(&answer);

@@ -153,7 +153,7 @@ int sandbox_path(const char *id, const char *suffix, char ret[SANDBOX_PATH_MAX],
 	struct sandbox_id parsed;
 
 	if (sandbox_id_parse(str_of(id), &parsed) < 0)
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "`%s` is no sandbox's ID: 1 to 63 letters, digits and hyphens, with "
 			       "no hyphen at its ends",
 			       screen_text(str_of(id)).text);
@@ -193,6 +193,7 @@ int sandbox_for_all(const struct call *call,
 	if (call->arg_count == 0)
 		return usage_error("which sandbox? `berth ls` lists them");
 	for (size_t i = 0; i < call->arg_count; i++) {
+		struct sandbox_id id;
 		struct answer answer;
 		struct err err;
 		int r;
@@ -202,7 +203,10 @@ int sandbox_for_all(const struct call *call,
 		if (r < 0)
 			code = client_failed(call->globals, &answer, r, &err);
 		else if (!call->globals->json)
-			printf("%s\n", call->args[i]);
+			/* As it is called, which may not be how it was typed. */
+			printf("%s\n", sandbox_id_parse(str_of(call->args[i]), &id) < 0
+					       ? call->args[i]
+					       : id.text);
 		else if (buf_len(&answer.body))
 			printf("%.*s\n", (int)buf_len(&answer.body), buf_at(&answer.body));
 		answer_close(&answer);

@@ -54,7 +54,10 @@ struct sandbox_visitor {
 int sandbox_each(const struct globals *globals, const struct sandbox_visitor *visitor,
 		 struct answer *answer, struct err *err);
 
-/* "/v1/sandbox/<id><suffix>"; an id that can be none is refused before it can mean another path. */
+/*
+ * "/v1/sandbox/<id><suffix>"; an id that can be none is refused, -EDESTADDRREQ, before it can mean
+ * another path.
+ */
 int sandbox_path(const char *id, const char *suffix, char ret[SANDBOX_PATH_MAX], struct err *err);
 
 /* POST .../sleep {"mode": "stop"} */

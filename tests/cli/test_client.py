@@ -13,7 +13,10 @@ def missing(place):
         for more in ([], ["--json"]):
             r = place.run("--socket", path, verb, *more)
             equal((r.returncode, r.stdout, r.stderr), (
-                3, "", f"berth: no berthd answers on {path}: start one with `berth up`\n"))
+                3, "", f"berth: no berthd answers on {path}: start one with `berth --socket {path} up`\n"))
+    where = ["--state-dir", place.path("s"), "--run-dir", place.path("r")]
+    r = place.run(*where, "info")
+    check(f"start one with `berth {' '.join(where)} up`" in r.stderr, "where it would be", r.stderr)
     r = place.run("--socket", place.path("no", "such", "dir"), "info")
     equal(r.returncode, 3)
     who = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
@@ -29,7 +32,7 @@ def stale(place):
     r = place.run("--socket", path, "info")
     equal((r.returncode, r.stdout), (3, ""))
     equal(r.stderr, f"berth: {path} was left behind by a berthd that is gone: "
-                    "start a new one with `berth up`\n")
+                    f"start a new one with `berth --socket {path} up`\n")
 
 
 def not_a_socket(place):

@@ -59,6 +59,19 @@ def facts(place):
           (3, "hi\n", 3, "exited"))
 
 
+def raw_words(place):
+    r = subprocess.run([place.berth, "exec", "-e", b"A=\xfe", "web", "sh", "-c", 'printf %s "$1$A"; cat', "sh", b"\xff"],
+                       stdin=subprocess.DEVNULL, capture_output=True, env=place.env, timeout=60, check=False)
+    equal((r.returncode, r.stdout, r.stderr), (0, b"\xff\xfe", b""), "bytes that are no text")
+
+
+def names(place):
+    equal(place.run("create", "Foo").stdout, "foo\n", "made")
+    r = place.run("create", "foo")
+    equal((r.returncode, "berth rm" in r.stderr, "PUT" in r.stderr), (1, True, False), r.stderr)
+    equal(place.run("rm", "FOO").stdout, "foo\n", "removed")
+
+
 def stdin(place):
     data = os.urandom(5 << 20)
     with open(place.path("in"), "wb") as file:
@@ -123,6 +136,8 @@ main([
     ("python in a sandbox that is gone afterwards", with_daemon(hello)),
     ("exit codes and reasons", with_daemon(codes)),
     ("variables, directory, user, JSON", with_daemon(facts)),
+    ("words that are no text", with_daemon(raw_words)),
+    ("IDs in capital letters, and twice", with_daemon(names)),
     ("standard input", with_daemon(stdin)),
     ("Ctrl-C ends the whole command", with_daemon(interrupted)),
     ("the disk stays over a stop and goes with rm", with_daemon(disk)),

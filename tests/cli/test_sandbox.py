@@ -413,7 +413,7 @@ def inspects(place):
     r = place.run("inspect", "none")
     equal((r.returncode, r.stderr), (1, "berth: there is no sandbox none (not_found)\n"))
     equal(place.run("inspect").returncode, 2)
-    equal(place.run("inspect", "a/b").returncode, 1)
+    equal(place.run("inspect", "a/b").returncode, 2)
 
 
 def lifecycle(place):
@@ -422,7 +422,8 @@ def lifecycle(place):
     equal((r.returncode, r.stdout, r.stderr), (0, "web\n", ""))
     equal(server.sandboxes["web"]["limits"], {"memory": "1G"})
     r = place.run("create", "web")
-    equal((r.returncode, r.stderr), (1, "berth: web is there already (conflict)\n"))
+    equal((r.returncode, r.stderr), (1, "berth: there is a sandbox `web` already: `berth inspect` "
+                                         "shows it, `berth rm` removes it\n"))
     equal(json.loads(place.run("create", "--json", "--start").stdout), {"id": "new-1"})
     equal(server.sandboxes["new-1"]["start"], True)
     r = place.run("start", "web", "new-1")
