@@ -73,6 +73,14 @@ int paths_complete(struct paths *paths, struct err *err)
 	return 0;
 }
 
+bool path_has_controls(const char *path)
+{
+	for (; *path; path++)
+		if ((unsigned char)*path < ' ' || *path == 0x7f)
+			return true;
+	return false;
+}
+
 int paths_default(struct paths *ret, struct err *err)
 {
 	memset(ret, 0, sizeof(*ret));

@@ -10,6 +10,7 @@
 #define BERTH_BASE_PATHS_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 #include "base/err.h"
 
@@ -24,5 +25,8 @@ int paths_default(struct paths *ret, struct err *err);
 
 /* Fills in what is "" so that it fits to what is given: <state>/run of the given state, ... */
 int paths_complete(struct paths *paths, struct err *err);
+
+/* Would it break the line that tells of it: has it a new line or another control character? */
+bool path_has_controls(const char *path);
 
 #endif

@@ -92,6 +92,9 @@ static int set_path(char ret[PATH_MAX], struct str value, const char *base_dir, 
 	if (n >= PATH_MAX)
 		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
 			       "the path is longer than %d bytes", PATH_MAX - 1);
+	if (path_has_controls(ret))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "the path holds a control character, such as a new line");
 	return 0;
 }
 

@@ -143,6 +143,30 @@ static void put_places(struct json_writer *w, struct arena *arena, const struct 
 	put_path(w, arena, "run_dir", d->config.paths.run_dir);
 }
 
+/* Null if it was not. */
+static void put_given(struct json_writer *w, struct arena *arena, const char *key,
+		      const char *value)
+{
+	if (*value) {
+		put_path(w, arena, key, value);
+		return;
+	}
+	json_key(w, key);
+	json_null(w);
+}
+
+/* What else it was told to be, so that whoever starts one finds out whether this is the same. */
+static void put_settings(struct json_writer *w, struct arena *arena, const struct berthd *d)
+{
+	const struct config *config = &d->config;
+
+	put_int(w, "uid", geteuid());
+	put_given(w, arena, "config", config->file);
+	put_given(w, arena, "token_file", config->token_file);
+	put_given(w, arena, "socket_group", config->socket_group);
+	put_text(w, "log_level", log_level_name(config->log_level));
+}
+
 void handle_info(struct exchange *x)
 {
 	const struct berthd *d = server_arg(exchange_server(x));
@@ -160,6 +184,7 @@ void handle_info(struct exchange *x)
 	put_host(&w, exchange_arena(x), &d->host);
 	put_abilities(&w, d);
 	put_places(&w, exchange_arena(x), d);
+	put_settings(&w, exchange_arena(x), d);
 	put_int(&w, "connections", server_connections(d->api) + server_connections(d->preview));
 	json_object_end(&w);
 	exchange_reply_json(x, 200, &w);

@@ -61,6 +61,11 @@ static const struct json_field info_fields[] = {
 	{ "state_dir",       JSON_STRING,  AT(state_dir) },
 	{ "run_dir",         JSON_STRING,  AT(run_dir) },
 	{ "connections",     JSON_UINT,    AT(connections) },
+	{ "uid",             JSON_UINT,    AT(uid), false, AT(uid_given) },
+	{ "config",          JSON_STRING,  AT(config) },
+	{ "token_file",      JSON_STRING,  AT(token_file) },
+	{ "socket_group",    JSON_STRING,  AT(socket_group) },
+	{ "log_level",       JSON_STRING,  AT(log_level) },
 	{ "*",               JSON_IGNORED },
 	{ NULL },
 };
@@ -100,6 +105,10 @@ static void print_daemon(const struct info *info)
 	print_str("previews on", info->preview);
 	print_str("state", info->state_dir);
 	print_str("run", info->run_dir);
+	print_str("configuration", info->config);
+	print_str("tokens", info->token_file);
+	print_str("socket's group", info->socket_group);
+	print_str("log level", info->log_level);
 	screen_row("connections", "%" PRIu64 " of %" PRIu64, info->connections,
 		   info->limits.connections);
 }
@@ -130,7 +139,8 @@ static void print_limits(const struct info *info)
 	screen_row("request head", "%s, %" PRIu64 " headers",
 		   screen_bytes(info->limits.head_bytes).text, info->limits.headers);
 	if (info->limits.body_bytes)
-		screen_row("request body", "%s", screen_bytes(info->limits.body_bytes).text);
+		screen_row("request body", "%s of JSON; files and archives may be of any size",
+			   screen_bytes(info->limits.body_bytes).text);
 	for (size_t i = 0; i < info->network_modes.len; i++)
 		screen_row(i ? "" : "network modes", "%s",
 			   screen_text(info->network_modes.items[i]).text);

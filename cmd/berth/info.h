@@ -13,7 +13,9 @@
 struct info {
 	struct str version, instance, started_at, mode, kernel, machine;
 	struct str socket, listen, preview, state_dir, run_dir;
-	uint64_t pid, uptime_ms, cpus, memory_bytes, subuids, connections;
+	struct str config, token_file, socket_group, log_level;
+	uint64_t pid, uid, uptime_ms, cpus, memory_bytes, subuids, connections;
+	bool uid_given;
 	struct {
 		struct str name, path;
 	} runtime;

@@ -44,8 +44,9 @@ struct best {
 static void consider(struct best *best, const char *typed, const char *name)
 {
 	unsigned d = distance(typed, name);
+	size_t len = strlen(name + strspn(name, "-")); /* dashes are no letters */
 
-	if (d < best->distance && d <= 1 + strlen(name) / 3) {
+	if (d < best->distance && d <= 1 + len / 3) {
 		best->name = name;
 		best->distance = d;
 	}

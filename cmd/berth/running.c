@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,6 +50,40 @@ static int differs(const struct info *info, const char *what, struct str told, c
 		       screen_text(str_of(wanted)).text);
 }
 
+/* An older daemon may not say. */
+static int compare_settings(const struct info *info, const struct wanted *wanted, struct err *err)
+{
+	const struct passwd *user = getpwuid((uid_t)info->uid);
+	const char *unknown = wanted->config         ? "--config"
+			      : wanted->token_file   ? "--token-file"
+			      : wanted->socket_group ? "--socket-group"
+			      : wanted->log_level    ? "--log-level"
+			      : wanted->user         ? "--user"
+						     : NULL;
+
+	if (unknown && (!info->log_level.len || !info->uid_given))
+		return err_set(
+			err, -EEXIST, ERR_CONFLICT,
+			"berthd (pid %d) already runs and does not say with which %s: stop it "
+			"with `berth down` first",
+			(int)info->pid, unknown);
+	if (wanted->config && !is_same_file(info->config, wanted->config))
+		return differs(info, "--config", info->config, wanted->config, err);
+	if (wanted->token_file && !is_same_file(info->token_file, wanted->token_file))
+		return differs(info, "--token-file", info->token_file, wanted->token_file, err);
+	if (wanted->socket_group && !str_eq(info->socket_group, str_of(wanted->socket_group)))
+		return differs(info, "--socket-group", info->socket_group, wanted->socket_group,
+			       err);
+	if (wanted->log_level && !str_eq(info->log_level, str_of(wanted->log_level)))
+		return differs(info, "--log-level", info->log_level, wanted->log_level, err);
+	/* Nobody but root can become another. */
+	if (wanted->user && str_eq(info->mode, STR("root")) &&
+	    !(user && strcmp(user->pw_name, wanted->user) == 0))
+		return differs(info, "--user", str_of(user ? user->pw_name : "another"),
+			       wanted->user, err);
+	return 0;
+}
+
 int running_compare(const struct info *info, const struct wanted *wanted, struct err *err)
 {
 	/* An older daemon may not say where it lives; that it listens nowhere is an answer. */
@@ -63,7 +98,7 @@ int running_compare(const struct info *info, const struct wanted *wanted, struct
 		return differs(info, "--preview", info->preview, wanted->preview, err);
 	if (wanted->runtime && !is_same_runtime(info, wanted->runtime))
 		return differs(info, "--runtime", info->runtime.path, wanted->runtime, err);
-	return 0;
+	return compare_settings(info, wanted, err);
 }
 
 bool running_is_outdated(pid_t pid)

@@ -9,6 +9,7 @@
 /* NULL: not asked for. Paths are absolute. */
 struct wanted {
 	const char *state_dir, *run_dir, *listen, *preview, *runtime;
+	const char *config, *token_file, *socket_group, *log_level, *user;
 };
 
 /* -EEXIST and a sentence that names the first thing that differs. */

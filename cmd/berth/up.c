@@ -8,6 +8,8 @@
 
 #include "base/cleanup.h"
 #include "base/directory.h"
+#include "base/log.h"
+#include "base/paths.h"
 #include "cmd/berth/client.h"
 #include "cmd/berth/launch.h"
 #include "cmd/berth/running.h"
@@ -21,6 +23,7 @@ enum {
 	UP_RUNTIME,
 	UP_SOCKET_GROUP,
 	UP_LOG_LEVEL,
+	UP_USER,
 	UP_COUNT,
 };
 
@@ -33,6 +36,7 @@ static const struct flag flags[] = {
 	[UP_RUNTIME]      = { "--runtime",      "PATH",      "the OCI runtime" },
 	[UP_SOCKET_GROUP] = { "--socket-group", "GROUP",     "let its members use the socket too" },
 	[UP_LOG_LEVEL]    = { "--log-level",    "LEVEL",     "error, warn, info or debug" },
+	[UP_USER]         = { "--user",         "USER",      "whom the daemon becomes, if root starts it (berth)" },
 	{ NULL },
 };
 
@@ -68,6 +72,11 @@ static int make_absolute(const char *path, char ret[PATH_MAX], struct err *err)
 	if (n < 0 || n >= PATH_MAX)
 		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST, "%s: the path is too long",
 			       screen_text(str_of(path)).text);
+	/* Lines that tell of it would be broken. */
+	if (path_has_controls(ret))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "%s: the path holds a control character, such as a new line",
+			       screen_text(str_of(ret)).text);
 	return 0;
 }
 
@@ -208,6 +217,11 @@ static int find_running(const struct command *command, const struct call *call, 
 {
 	const char *config = call->values[UP_CONFIG];
 	const struct wanted wanted = {
+		.config = config ? command->values[UP_CONFIG] : NULL,
+		.token_file = call->values[UP_TOKEN_FILE] ? command->values[UP_TOKEN_FILE] : NULL,
+		.socket_group = call->values[UP_SOCKET_GROUP],
+		.log_level = call->values[UP_LOG_LEVEL],
+		.user = call->values[UP_USER],
 		.state_dir = command->globals.state_dir,
 		.run_dir = command->globals.run_dir,
 		.listen = call->values[UP_LISTEN],
@@ -224,13 +238,13 @@ static int find_running(const struct command *command, const struct call *call, 
 	r = client_get(&command->globals, "/v1/info", &answer, err);
 	if (r == 0)
 		r = info_parse(&arena, &answer, &info, err);
+	if (r == 0 && config && access(config, R_OK) < 0)
+		r = err_set(err, -EINVAL, ERR_INVALID_REQUEST, "cannot read %s: %m",
+			    screen_text(str_of(config)).text);
 	if (r == 0) {
 		*ret = (pid_t)info.pid;
 		r = running_compare(&info, &wanted, err);
 	}
-	if (r == 0 && config && access(config, R_OK) < 0)
-		r = err_set(err, -EINVAL, ERR_INVALID_REQUEST, "cannot read %s: %m",
-			    screen_text(str_of(config)).text);
 	arena_close(&arena);
 	answer_close(&answer);
 	return r;
@@ -293,11 +307,15 @@ static int start(const struct call *call, struct command *command, struct err *e
 static int run(const struct call *call)
 {
 	cleanup_free struct command *command = calloc(1, sizeof(*command));
+	const char *level = call->values[UP_LOG_LEVEL];
+	enum log_level known;
 	struct err err;
 	int r;
 
 	if (call->globals->url)
 		return usage_error("berth up starts a daemon on this machine: use --socket");
+	if (level && log_level_parse(str_of(level), &known) < 0)
+		return usage_error("--log-level wants error, warn, info or debug");
 	if (!command)
 		r = err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	else

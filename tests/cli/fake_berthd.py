@@ -54,7 +54,9 @@ listener.listen(16)
 signal.signal(signal.SIGTERM, signal.SIG_IGN if mode == "deaf" else lambda *_: os._exit(0))
 print("starting\nready on " + path, flush=True)
 info = json.dumps({"version": "0", "pid": os.getpid(), "instance": "i", "state_dir": state,
-                   "run_dir": run, "listen": args.get("--listen")}).encode()
+                   "run_dir": run, "listen": args.get("--listen"), "uid": os.geteuid(), "mode": "root",
+                   "log_level": args.get("--log-level", "info"), "config": args.get("--config"),
+                   "token_file": args.get("--token-file"), "socket_group": args.get("--socket-group")}).encode()
 while True:
     client, _ = listener.accept()
     with client:

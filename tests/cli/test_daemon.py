@@ -60,6 +60,33 @@ def up_and_down(kind):
     return test
 
 
+def other_flags(kind):
+    """Of a daemon that runs, every flag is compared, and one that differs is named."""
+    def test(place):
+        place.use_daemon(kind)
+        flags, path = place.daemon_flags(), place.daemon_socket()
+        for name in ("one.json", "two.json"):
+            with open(place.path(name), "w", encoding="utf-8") as file:
+                file.write("{}")
+            os.chmod(place.path(name), 0o644)
+        own = ["--log-level", "warn", "--config", "one.json"]
+        r = place.run("up", *flags, *own)
+        equal((r.returncode, r.stderr), (0, ""), "start")
+        for args, told in ((own, None), (["--log-level", "debug"], "--log-level warn, not debug"),
+                           (["--config", "two.json"], f"--config {place.path('one.json')}, not {place.path('two.json')}"),
+                           (["--socket-group", "users"], "--socket-group (none), not users"),
+                           (["--token-file", "one.json"], "--token-file (none)"),
+                           *([(["--user", "no-such-user"], ", not no-such-user")] if kind == "fake" or os.geteuid() == 0 else [])):
+            r = place.run("up", *flags, *args)
+            equal(r.returncode, 1 if told else 0, (args, r.stderr))
+            check(not told or "already runs with" in r.stderr and told in r.stderr, args, r.stderr)
+        equal(place.run("--socket", path, "down").returncode, 0)
+        bad = place.run("up", "--state-dir", place.path("a\nb"))
+        equal((bad.returncode, bad.stdout, bad.stderr.count("\n")), (1, "", 1), bad.stderr)
+        check("control character" in bad.stderr, bad.stderr)
+    return test
+
+
 def after_a_crash(kind):
     def test(place):
         place.use_daemon(kind)
@@ -220,6 +247,7 @@ def occupied(place):
 def both(kind):
     return [
         (f"up, info, down, each twice ({kind})", up_and_down(kind)),
+        (f"up with other flags beside it ({kind})", other_flags(kind)),
         (f"up after a crash ({kind})", after_a_crash(kind)),
         (f"six at once start exactly one ({kind})", race(kind)),
         (f"nothing of ours stays attached ({kind})", nothing_attached(kind)),

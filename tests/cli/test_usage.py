@@ -56,6 +56,13 @@ def wrong_words(place):
             (["up", "--sate-dir", "x"],
              "berth: berth up has no flag `--sate-dir`; did you mean `--state-dir`?\n"),
             (["--frobnicate"], "berth: berth has no flag `--frobnicate`; `berth --help` lists them\n"),
+            (["down", "--user", "x"], "berth: berth down has no flag `--user`; `berth down --help` lists them\n"),
+            (["up", "--log-level", "bogus"], "berth: --log-level wants error, warn, info or debug\n"),
+            (["put", "-m", "10000", "box:x"],
+             "berth: --mode wants an octal number such as 0644, 7777 at most\n"),
+            *(([verb, "a b"], "berth: `a b` is no sandbox's ID: 1 to 63 letters, digits and hyphens, "
+                              "with no hyphen at its ends\n")
+              for verb in ("inspect", "start", "stop", "rm", "create")),
             (["info", "-x"], None),
             (["up", "--state-dir"], "berth: `--state-dir` wants a value: --state-dir DIR\n"),
             (["up", "--state-dir="], "berth: `--state-dir` wants a value: --state-dir DIR\n"),
