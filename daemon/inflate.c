@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
 #define READ_SIZE (64 * 1024)
+#define HEAD_SIZE 10 /* tells formats apart */
 
 static const char xz_magic[] = {'\xfd', '7', 'z', 'X', 'Z', '\0'};
 
@@ -168,17 +170,35 @@ static ssize_t next_of_other(struct inflate *in, const void **ret, struct err *e
 	return got == ARCHIVE_OK ? (ssize_t)len : damaged(err, archive_error_string(in->archive));
 }
 
+/* Formats that people try, and that would only look like damage. */
+static bool is_other_format(const struct inflate *in)
+{
+	const struct str bytes = {in->bytes, in->held};
+
+	if (str_starts_with(bytes, STR("PK\3\4")) || str_starts_with(bytes, STR("7z\xbc\xaf\x27")))
+		return true;
+	/* A name may begin with BZh too; what follows is the number pi. */
+	return bytes.len >= HEAD_SIZE && str_starts_with(bytes, STR("BZh")) &&
+	       memcmp(bytes.at + 4, "1AY&SY", 6) == 0;
+}
+
 /* 0, ARCHIVE_EOF (there is nothing), or negative. */
 static int begin(struct inflate *in, struct err *err)
 {
 	in->is_begun = true;
-	while (in->held < sizeof(xz_magic) && !in->is_ended) {
+	while (in->held < HEAD_SIZE && !in->is_ended) {
 		ssize_t n = read_more(in, in->bytes + in->held, sizeof(in->bytes) - in->held);
 
 		if (n < 0)
 			return unreadable(err, n);
 		in->held += (size_t)n;
 	}
+	/* Even an archive of nothing has an end. Whoever made this one has failed. */
+	if (!in->held)
+		return damaged(err, "it is cut, not one byte has come");
+	if (is_other_format(in))
+		return damaged(err, "it is bzip2, zip or 7z; tar is taken, as it is or packed with "
+				    "gzip, xz or zstd");
 	if (in->held >= sizeof(xz_magic) && memcmp(in->bytes, xz_magic, sizeof(xz_magic)) == 0)
 		return begin_xz(in, err);
 	return begin_other(in, err);
