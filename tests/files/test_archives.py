@@ -172,12 +172,10 @@ def resources(g):
 def test_project(g):
     """A project of thousands of files goes out and comes back the same, in another sandbox."""
     if OWN_PROJECT:
-        packed = subprocess.run(["tar", "-cf", "-", "--owner=0", "--group=0", "-C", OWN_PROJECT, "."],
-                                capture_output=True, check=True)
+        packed = subprocess.run(["tar", "-c", "--owner=0", "--group=0", "-C", OWN_PROJECT, "."], capture_output=True,
+                                check=True)
         done(hydrate(g, packed.stdout, "/workspace/p"))
-        print(f"# {OWN_PROJECT}: " + g.out("a", "find p -type f | wc -l; find p -type l | wc -l; du -sm p"
-                                           ).replace("\n", ", "), flush=True)
-        check(int(g.out("a", "find p -type f | wc -l")) >= 5000, "too few files")
+        print("# " + g.out("a", "find p -type f | wc -l; find p -type l | wc -l; du -sm p").replace("\n", ", "))
     else:
         equal(python(g, PROJECT), b"6000\n", "files")
     before = look(g, "/workspace/p")
