@@ -82,6 +82,7 @@ enum file_op {
 	FILE_OP_CHMOD,
 	FILE_OP_PACK,
 	FILE_OP_UNPACK,
+	FILE_OP_WATCH, /* stays: see proto/watch.h */
 	FILE_OP_COUNT,
 };
 

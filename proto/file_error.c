@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "proto/file_json.h"
+#include "proto/watch.h"
 
 /* clang-format off */
 static const struct meaning {
@@ -43,6 +44,20 @@ static struct meaning meaning_of(int error)
 	return (struct meaning){error, ERR_EXEC_ERROR, strerror(error)};
 }
 
+/* The kernel says these in its own way. */
+static int set_watch_limit(struct err *err, int error, struct str path)
+{
+	if (error == -EMFILE || error == -ENFILE)
+		return err_set(err, error, ERR_WATCH_LIMIT,
+			       "nothing can be watched: all inotify instances that one user may "
+			       "have on this host are in use (fs.inotify.max_user_instances; berth "
+			       "doctor says how to raise it)");
+	return err_set(err, error, ERR_WATCH_LIMIT,
+		       "\"%.*s\": more directories than can be watched: exclude some, or raise the "
+		       "host's fs.inotify.max_user_watches (a sandbox may have %d)",
+		       STR_ARGS(path), WATCH_NODES_MAX);
+}
+
 int file_error_set(struct err *err, const struct file_request *request,
 		   const struct file_result *result)
 {
@@ -59,6 +74,9 @@ int file_error_set(struct err *err, const struct file_request *request,
 			       "\"%.*s\": the kernel makes up what is there when it is read, so it "
 			       "can be read and listed, but not copied or packed",
 			       STR_ARGS(path));
+	if (request->op == FILE_OP_WATCH &&
+	    (m.error == EMFILE || m.error == ENFILE || m.error == ENOSPC))
+		return set_watch_limit(err, error, path);
 	if (m.error == EOPNOTSUPP && result->stat.type != FILE_TYPE_NONE)
 		return err_set(err, error, ERR_INVALID_REQUEST,
 			       "\"%.*s\": it is a %s, not a regular file", STR_ARGS(path),

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "proto/file.h"
+#include "proto/watch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -19,13 +20,21 @@ union any {
 	struct file_entry entry;
 	struct file_data data;
 	struct file_end end;
+	struct watch_add add;
+	struct watch_number number;
+	struct watch_ready ready;
+	struct watch_event event;
+	struct watch_gone gone;
 };
 
 static const struct frame_field *const tables[] = {
 	[FILE_REQUEST] = file_request_fields, [FILE_GO] = file_go_fields,
 	[FILE_RESULT] = file_result_fields,   [FILE_ENTRY] = file_entry_fields,
 	[FILE_DATA] = file_data_fields,       [FILE_HOLE] = file_data_fields,
-	[FILE_END] = file_end_fields,
+	[FILE_END] = file_end_fields,         [WATCH_ADD] = watch_add_fields,
+	[WATCH_REMOVE] = watch_number_fields, [WATCH_READY] = watch_ready_fields,
+	[WATCH_EVENT] = watch_event_fields,   [WATCH_OVERFLOW] = watch_number_fields,
+	[WATCH_GONE] = watch_gone_fields,
 };
 
 /* What can be decoded comes back byte for byte. */
@@ -35,7 +44,7 @@ static void decode(const struct file_piece *piece)
 	union any value;
 	int len;
 
-	if (!again || !piece->head.type || piece->head.type >= array_len(tables))
+	if (!again || piece->head.type >= array_len(tables) || !tables[piece->head.type])
 		return;
 	if (frame_decode(piece->message, tables[piece->head.type], &value) < 0)
 		return;

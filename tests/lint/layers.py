@@ -17,7 +17,7 @@ OURS = [
     ("cmd/manual/*", ["base/*", "daemon/config.h", "cmd/*.h"]),
     ("cmd/berthd*", ["base/*", "proto/*", "daemon/*", "cmd/berthd/*", "cmd/*.h"]),
     ("cmd/*keeper*", ["base/*", "proto/frame*", "container/*", "cmd/*keeper/*", "cmd/*.h"]),
-    ("cmd/*init*", ["base/*", "proto/frame*", "proto/agent*", "proto/file*",
+    ("cmd/*init*", ["base/*", "proto/frame*", "proto/agent*", "proto/file*", "proto/watch*",
                    "cmd/*init/*", "cmd/*.h"]),
     ("cmd/*", ["base/*", "proto/*", "cmd/berth/*", "cmd/*.h"]),
     ("tests/*", ["*"]),

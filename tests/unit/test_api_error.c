@@ -17,6 +17,7 @@ static void test_statuses(void)
 		{ERR_UNAUTHORIZED, 401, "unauthorized"},
 		{ERR_FORBIDDEN, 403, "forbidden"},
 		{ERR_NETWORK_BLOCKED, 403, "network_blocked"},
+		{ERR_WATCH_LIMIT, 507, "watch_limit"},
 		{ERR_NOT_FOUND, 404, "not_found"},
 		{ERR_METHOD_NOT_ALLOWED, 405, "method_not_allowed"},
 		{ERR_REQUEST_TIMEOUT, 408, "request_timeout"},

@@ -53,9 +53,26 @@ static void test_sentences(void)
 	tap_ok("the sentence says where, and what is there instead");
 }
 
+static void test_watch(void)
+{
+	const struct file_request watch = {.op = FILE_OP_WATCH, .path = STR("/a")};
+	struct file_result result = {.error = EMFILE};
+	struct err err;
+
+	file_error_set(&err, &watch, &result);
+	check(err.code == ERR_WATCH_LIMIT && strstr(err.sentence, "max_user_instances"));
+	result.error = ENOSPC;
+	file_error_set(&err, &watch, &result);
+	check(err.code == ERR_WATCH_LIMIT && strstr(err.sentence, "\"/a\": more directories"));
+	file_error_set(&err, &request, &result);
+	check(err.code == ERR_DISK_LIMIT);
+	tap_ok("what cannot be watched has its own code");
+}
+
 int main(void)
 {
 	test_codes();
 	test_sentences();
+	test_watch();
 	return tap_done();
 }
