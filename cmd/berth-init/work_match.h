@@ -1,4 +1,4 @@
-/* What a pack leaves out. */
+/* What a pack leaves out, and a watch tells of. */
 #ifndef BERTH_INIT_WORK_MATCH_H
 #define BERTH_INIT_WORK_MATCH_H
 

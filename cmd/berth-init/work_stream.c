@@ -70,6 +70,11 @@ int stream_next(struct stream *s, struct frame_head *ret_head, struct str *ret_m
 	return frame_decode_head(*ret_message, ret_head) < 0 ? -EPIPE : 1;
 }
 
+bool stream_has_more(const struct stream *s)
+{
+	return s->in_at < s->in_end;
+}
+
 static int write_all(int fd, const char *bytes, size_t size)
 {
 	while (size) {

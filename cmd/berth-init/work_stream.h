@@ -6,6 +6,7 @@
 #ifndef BERTH_INIT_WORK_STREAM_H
 #define BERTH_INIT_WORK_STREAM_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "proto/frame.h"
@@ -20,6 +21,9 @@ void stream_init(struct stream *s);
 
 /* 1: a frame, until the next call; 0: the end, between two frames. */
 int stream_next(struct stream *s, struct frame_head *ret_head, struct str *ret_message);
+
+/* More than the last frame was read: the next may be there already. */
+bool stream_has_more(const struct stream *s);
 
 /* The next `size` raw bytes, to where the file stands. */
 int stream_read_into(struct stream *s, int fd, uint64_t size);

@@ -163,7 +163,7 @@ void walk_skip(struct walk *w)
 	w->is_entering = false;
 }
 
-static bool is_made_up(int fd)
+bool walk_is_made_up(int fd)
 {
 	/* The last two: mqueue and fuse's control, which have no names of their own. */
 	static const uint32_t types[] = {PROC_SUPER_MAGIC,   0x62656572 /* sysfs */,
@@ -193,7 +193,7 @@ static int enter(struct walk *w)
 
 	if (fd == -EXDEV && !w->is_one_mount) {
 		fd = path_open(w->at.fd, w->name, OPEN_FLAGS, 0);
-		is_empty = fd >= 0 && is_made_up(fd);
+		is_empty = fd >= 0 && walk_is_made_up(fd);
 	}
 	if (fd < 0)
 		return fd;

@@ -75,6 +75,9 @@ int walk_next(struct walk *walk);
 void walk_skip(struct walk *walk);
 void walk_close(struct walk *walk);
 
+/* Is it of a file system that the kernel makes up? */
+bool walk_is_made_up(int fd);
+
 /* The path of what was found, with a NUL. -ENAMETOOLONG: cut. */
 int walk_path(const struct walk *walk, char *ret, size_t size);
 
