@@ -96,6 +96,30 @@ static int check_query(struct file_call *c, struct err *err)
 		       (int)(name.len < 64 ? name.len : 64), name.at, *names ? names : "none");
 }
 
+int file_call_patterns(struct file_call *c, const char *name, struct str *ret, struct err *err)
+{
+	struct arena *arena = exchange_arena(c->x);
+	struct str text;
+	char *list;
+	int r = uri_query(arena, exchange_head(c->x)->query, str_of(name), &text);
+
+	if (r == 0 || (r == 1 && !text.len))
+		return 0;
+	if (r < 0 || text.len >= FILE_PATTERNS_MAX || memchr(text.at, '\0', text.len))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "%s: patterns with commas between them, less than %d bytes", name,
+			       FILE_PATTERNS_MAX);
+	list = arena_strndup(arena, text.at, text.len);
+	if (!list)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	for (size_t i = 0; i < text.len; i++) {
+		if (list[i] == ',')
+			list[i] = '\0';
+	}
+	*ret = (struct str){list, text.len + 1};
+	return 0;
+}
+
 /* --- the worker --- */
 
 void file_call_fail(struct file_call *c, const struct err *err)
@@ -121,6 +145,10 @@ static void start(struct file_call *c)
 	struct err err;
 
 	handle_generation(c->x, c->sb);
+	if (c->begin) {
+		c->begin(c);
+		return;
+	}
 	c->worker = file_worker_new(c->sb, &c->request, c->ops, c, &err);
 	if (!c->worker)
 		file_call_fail(c, &err);

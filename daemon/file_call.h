@@ -19,6 +19,8 @@ struct file_call {
 	const struct file_worker_ops *ops; /* called with the struct file_call */
 	struct file_worker *worker;        /* NULL: not started, or ended */
 	bool is_left;                      /* outlives its client */
+	/* Instead of a worker of its own: the sandbox runs. May be NULL. */
+	void (*begin)(struct file_call *c);
 	/* Frees what is not in the arena; before any answer of file_call_fail(). May be NULL. */
 	void (*close)(struct file_call *c);
 };
@@ -37,6 +39,9 @@ int file_call_flag(struct file_call *c, const char *name, uint32_t flag, struct 
 /* ?mode=0644 */
 int file_call_take_mode(struct file_call *c, struct err *err);
 int file_call_parse_mode(struct str text, uint32_t *ret, struct err *err);
+
+/* ?name=a,b: relative paths or patterns, as a frame list in the arena. */
+int file_call_patterns(struct file_call *c, const char *name, struct str *ret, struct err *err);
 
 /* Starts the sandbox if need be, then the worker; its ops come next, or a failure is answered. */
 void file_call_start(struct file_call *c);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "daemon/exec.h"
 #include "daemon/registry.h"
 #include "proto/file_error.h"
 
@@ -139,7 +138,7 @@ void file_worker_drop(struct file_worker *w)
 	be_over(w, reads_only);
 }
 
-static void explain(const struct exec_end *end, bool is_cut, struct err *err)
+void file_worker_explain(const struct exec_end *end, bool is_cut, struct err *err)
 {
 	if (end->reason == EXEC_NOT_STARTED)
 		err_set(err, -EAGAIN, ERR_EXEC_ERROR, "the file worker was not started: %s",
@@ -164,7 +163,7 @@ static void on_exec_ended(void *arg, const struct exec_end *end)
 
 	w->exec = NULL;
 	if (!w->is_over) {
-		explain(end, w->phase == READING, &err);
+		file_worker_explain(end, w->phase == READING, &err);
 		fail(w, &err);
 	}
 	dispose(w);

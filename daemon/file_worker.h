@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "daemon/exec.h"
 #include "daemon/sandbox.h"
 #include "proto/file.h"
 
@@ -43,6 +44,9 @@ struct file_worker_ops {
  */
 struct file_worker *file_worker_new(struct sandbox *sb, const struct file_request *request,
 				    const struct file_worker_ops *ops, void *arg, struct err *err);
+
+/* Why a worker ended before it should. `is_cut`: while it sent a file. */
+void file_worker_explain(const struct exec_end *end, bool is_cut, struct err *err);
 
 /* Backpressure: no more but for what was read already. */
 void file_worker_pause(struct file_worker *w);

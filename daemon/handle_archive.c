@@ -174,30 +174,6 @@ static void on_packed(void *arg, const struct file_result *result, const struct 
 		stream_end(out, 0);
 }
 
-/* ?excludes=a,b: relative paths or patterns, and what is below them. */
-static int take_excludes(struct file_call *c, struct err *err)
-{
-	struct str text;
-	char *list;
-	int r = uri_query(exchange_arena(c->x), exchange_head(c->x)->query, STR("excludes"), &text);
-
-	if (r == 0 || (r == 1 && !text.len))
-		return 0;
-	if (r < 0 || text.len >= FILE_PATTERNS_MAX || memchr(text.at, '\0', text.len))
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "excludes: patterns with commas between them, less than %d bytes",
-			       FILE_PATTERNS_MAX);
-	list = arena_strndup(exchange_arena(c->x), text.at, text.len);
-	if (!list)
-		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
-	for (size_t i = 0; i < text.len; i++) {
-		if (list[i] == ',')
-			list[i] = '\0';
-	}
-	c->request.patterns = (struct str){list, text.len + 1};
-	return 0;
-}
-
 void handle_persist(struct exchange *x)
 {
 	static const struct file_worker_ops ops = {
@@ -215,7 +191,8 @@ void handle_persist(struct exchange *x)
 		return;
 	p->call.query = query;
 	p->call.close = close_writer;
-	if (take_tree(&p->call, &err) < 0 || take_excludes(&p->call, &err) < 0 ||
+	if (take_tree(&p->call, &err) < 0 ||
+	    file_call_patterns(&p->call, "excludes", &p->call.request.patterns, &err) < 0 ||
 	    file_call_flag(&p->call, "sparse", FILE_SPARSE, &err) < 0)
 		file_call_fail(&p->call, &err);
 	else

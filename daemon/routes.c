@@ -24,6 +24,7 @@ const struct route routes[] = {
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/dir/{path...}",  handle_dir_get,     BODY_NONE,     0, false },
 	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/dir/{path...}",  handle_dir_put,     BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/stat/{path...}", handle_stat,        BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/watch/{path...}", handle_watch,      BODY_NONE,     0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/move",    handle_move,            BODY_BUFFERED, TREE_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/copy",    handle_copy,            BODY_BUFFERED, TREE_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/persist", handle_persist,         BODY_NONE,     0, false },

@@ -32,6 +32,7 @@ handler_fn handle_file_delete;
 handler_fn handle_dir_get;
 handler_fn handle_dir_put;
 handler_fn handle_stat;
+handler_fn handle_watch;
 handler_fn handle_move;
 handler_fn handle_copy;
 handler_fn handle_chmod, handle_persist, handle_hydrate;

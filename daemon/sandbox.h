@@ -30,6 +30,7 @@
 struct exec;
 struct registry;
 struct sandbox;
+struct watcher;
 
 enum sandbox_state {
 	SANDBOX_COLD,
@@ -93,6 +94,7 @@ struct sandbox {
 	uint32_t last_exec;
 	struct list strangers; /* of exec_stranger.c */
 	unsigned strangers_told;
+	struct watcher *watcher; /* of watch.c; NULL: nobody watches */
 	struct list pings;
 	uint64_t last_ping;
 	struct sandbox_group groups[SANDBOX_GROUPS_MAX];

@@ -35,9 +35,8 @@ static struct str name_of(struct str path)
 	return start == end ? path : (struct str){path.at + start, end - start};
 }
 
-/* As text if it is text, else under the other key. */
-static void write_bytes(struct json_writer *w, const char *key, const char *key_base64,
-			struct str bytes)
+void file_json_write_bytes(struct json_writer *w, const char *key, const char *key_base64,
+			   struct str bytes)
 {
 	struct buf text;
 
@@ -46,11 +45,17 @@ static void write_bytes(struct json_writer *w, const char *key, const char *key_
 		json_str(w, bytes);
 		return;
 	}
-	buf_init(&text, 4 * FILE_PATH_MAX);
+	buf_init(&text, 8 * FILE_PATH_MAX);
 	base64_encode(&text, bytes);
 	json_key(w, key_base64);
 	json_str(w, (struct str){buf_at(&text), buf_len(&text)});
 	buf_close(&text);
+}
+
+void file_json_write_name(struct json_writer *w, struct str path)
+{
+	file_json_write_bytes(w, "name", "name_base64", name_of(path));
+	file_json_write_bytes(w, "path", "path_base64", path);
 }
 
 static void write_time(struct json_writer *w, const char *key, uint64_t at_ns)
@@ -70,8 +75,7 @@ void file_json_write(struct json_writer *w, struct str path, const struct file_s
 	char mode[8];
 
 	snprintf(mode, sizeof(mode), "%04o", stat->mode & 07777);
-	write_bytes(w, "name", "name_base64", name_of(path));
-	write_bytes(w, "path", "path_base64", path);
+	file_json_write_name(w, path);
 	json_key(w, "type");
 	json_text(w, file_type_name(stat->type));
 	json_key(w, "size");
@@ -84,7 +88,7 @@ void file_json_write(struct json_writer *w, struct str path, const struct file_s
 	json_key(w, "gid");
 	json_int(w, stat->gid);
 	if (stat->type == FILE_TYPE_LINK)
-		write_bytes(w, "target", "target_base64", link);
+		file_json_write_bytes(w, "target", "target_base64", link);
 }
 
 void file_etag(const struct file_stat *stat, char ret[FILE_ETAG_SIZE])

@@ -17,6 +17,12 @@ const char *file_type_name(uint32_t type);
 void file_json_write(struct json_writer *w, struct str path, const struct file_stat *stat,
 		     struct str link);
 
+/* Only `name` and `path`. */
+void file_json_write_name(struct json_writer *w, struct str path);
+/* As text if it is text, else under the other key. */
+void file_json_write_bytes(struct json_writer *w, const char *key, const char *key_base64,
+			   struct str bytes);
+
 /* The same as long as nobody has changed the file: quoted, as HTTP wants it. */
 void file_etag(const struct file_stat *stat, char ret[FILE_ETAG_SIZE]);
 
