@@ -6,9 +6,6 @@
 #include "base/cleanup.h"
 #include "cmd/berth/haul.h"
 #include "cmd/berth/screen.h"
-#include "proto/base64.h"
-
-#define NAME_MAX_BYTES REMOTE_PATH_MAX
 
 enum { FILES_ALL, FILES_RECURSIVE };
 
@@ -50,22 +47,10 @@ static void format_mode(const struct file_info *info, char ret[11])
 	ret[10] = '\0';
 }
 
-/* Bytes that are no text come as base64, and are shown as far as a screen may show them. */
-static struct screen_text readable(struct str text, struct str base64)
-{
-	char bytes[BASE64_DECODE_ROOM(4 * NAME_MAX_BYTES)];
-	size_t len;
-
-	if (!base64.len || base64.len > 4 * (size_t)NAME_MAX_BYTES ||
-	    base64_decode(base64, bytes, &len) < 0)
-		return screen_text(text);
-	return screen_text((struct str){bytes, len});
-}
-
 static struct screen_text name_of(const struct listing *listing, const struct file_info *info)
 {
-	return listing->is_recursive ? readable(info->path, info->path_base64)
-				     : readable(info->name, info->name_base64);
+	return listing->is_recursive ? remote_readable(info->path, info->path_base64)
+				     : remote_readable(info->name, info->name_base64);
 }
 
 static enum tint tint_of(const struct file_info *info)
@@ -86,7 +71,7 @@ static void print_entry(FILE *out, const struct listing *listing, const struct f
 		listing->size_width, info->size, screen_text(info->mtime).text, tint,
 		name_of(listing, info).text, *tint ? screen_tint(stdout, TINT_NONE) : "");
 	if (str_eq(info->type, STR("symlink")))
-		fprintf(out, " -> %s", readable(info->target, info->target_base64).text);
+		fprintf(out, " -> %s", remote_readable(info->target, info->target_base64).text);
 	fputc('\n', out);
 }
 

@@ -90,6 +90,23 @@ int haul_open_stdin(struct haul *haul)
 	return fd < 0 ? haul_fail(haul, -errno, "cannot read standard input: %m") : fd;
 }
 
+int haul_patterns(struct haul *haul, const struct call *call, size_t flag, const char *name)
+{
+	bool is_first = true;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < call->given_count; i++) {
+		if (call->given[i].flag != flag)
+			continue;
+		r = is_first ? buf_printf(&haul->target, "&%s=", name)
+			     : buf_printf(&haul->target, "%%2C");
+		if (r == 0)
+			r = remote_encode(&haul->target, str_of(call->given[i].value));
+		is_first = false;
+	}
+	return r;
+}
+
 static int ask(struct haul *haul, const char *method, const struct client_stream *stream,
 	       unsigned timeout_ms)
 {
@@ -105,6 +122,15 @@ static int ask(struct haul *haul, const char *method, const struct client_stream
 	buf_consume(&haul->target, buf_len(&haul->target));
 	progress_end(&haul->progress);
 	return r;
+}
+
+int haul_events(struct haul *haul, const char *method,
+		int (*event)(void *arg, const struct sse_event *event), void *arg)
+{
+	struct client_stream stream = {
+		.body_fd = -1, .interrupt_fd = haul->interrupt_fd, .event = event, .arg = arg};
+
+	return ask(haul, method, &stream, 0);
 }
 
 int haul_ask(struct haul *haul, const char *method)

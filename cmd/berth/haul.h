@@ -43,6 +43,9 @@ int haul_print(struct haul *haul, struct str text);
 __attribute__((format(printf, 3, 4))) int haul_fail(struct haul *haul, int error,
 						    const char *format, ...);
 
+/* Appends "&name=a%2Cb" to `target`: the values of a flag that may be repeated. */
+int haul_patterns(struct haul *haul, const struct call *call, size_t flag, const char *name);
+
 /* All of these send to `target` and empty it; 0, or negative for haul_finish(). */
 
 /* The answer is kept. */
@@ -55,6 +58,10 @@ int haul_receive(struct haul *haul, const char *method, haul_sink_fn *sink, void
 
 /* The answer goes to a descriptor that may be slow. */
 int haul_receive_fd(struct haul *haul, const char *method, int fd);
+
+/* The answer is a stream of events: as client_stream's `event`. */
+int haul_events(struct haul *haul, const char *method,
+		int (*event)(void *arg, const struct sse_event *event), void *arg);
 
 typedef int haul_end_fn(void *arg);
 

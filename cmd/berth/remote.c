@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/berth/sandbox.h"
-#include "cmd/berth/screen.h"
+#include "proto/base64.h"
 #include "proto/sandbox_id.h"
 
 #define HOME "/workspace"
@@ -147,4 +147,15 @@ unsigned file_info_mode(const struct file_info *info)
 		mode = mode << 3 | (unsigned)(info->mode.at[i] - '0');
 	}
 	return info->mode.len <= 5 ? mode & 07777 : 0;
+}
+
+struct screen_text remote_readable(struct str text, struct str base64)
+{
+	char bytes[BASE64_DECODE_ROOM(4 * REMOTE_PATH_MAX)];
+	size_t len;
+
+	if (!base64.len || base64.len > 4 * (size_t)REMOTE_PATH_MAX ||
+	    base64_decode(base64, bytes, &len) < 0)
+		return screen_text(text);
+	return screen_text((struct str){bytes, len});
 }

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "cmd/berth/client.h"
+#include "cmd/berth/screen.h"
 #include "proto/json.h"
 
 #define REMOTE_PATH_MAX   4095
@@ -58,6 +59,9 @@ int file_info_parse(struct arena *arena, const struct answer *answer, struct fil
 		    struct err *err);
 int file_list_parse(struct arena *arena, const struct answer *answer, struct file_list *ret,
 		    struct err *err);
+
+/* Bytes that are no text come as base64, and are shown as far as a screen may show them. */
+struct screen_text remote_readable(struct str text, struct str base64);
 
 /* Permissions; 0 for nonsense. */
 unsigned file_info_mode(const struct file_info *info);

@@ -8,22 +8,6 @@
 
 enum { TAR_EXTRACT, TAR_EXCLUDE, TAR_OWNERS };
 
-static int put_excludes(const struct call *call, struct buf *target)
-{
-	bool is_first = true;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < call->given_count; i++) {
-		if (call->given[i].flag != TAR_EXCLUDE)
-			continue;
-		r = buf_printf(target, "%s", is_first ? "&excludes=" : "%2C");
-		if (r == 0)
-			r = remote_encode(target, str_of(call->given[i].value));
-		is_first = false;
-	}
-	return r;
-}
-
 static int pack(const struct call *call, struct haul *haul, const struct remote *remote)
 {
 	int r = remote_tree_target(remote, "persist", &haul->target);
@@ -31,7 +15,7 @@ static int pack(const struct call *call, struct haul *haul, const struct remote 
 	if (r == 0)
 		r = buf_printf(&haul->target, "&sparse=1");
 	if (r == 0)
-		r = put_excludes(call, &haul->target);
+		r = haul_patterns(haul, call, TAR_EXCLUDE, "excludes");
 	if (r < 0)
 		return haul_fail(haul, r, "the path and the patterns are too long");
 	return haul_receive_fd(haul, "POST", STDOUT_FILENO);

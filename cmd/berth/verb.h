@@ -94,6 +94,7 @@ extern const struct verb verb_stop;
 extern const struct verb verb_tar;
 extern const struct verb verb_up;
 extern const struct verb verb_version;
+extern const struct verb verb_watch;
 
 /* All verbs in the order in which help shows them; ends with NULL. */
 extern const struct verb *const verbs[];

@@ -89,11 +89,12 @@ def usage(place):
                         (["cp", "box:a", "box:b"], "local"), (["cp", "./a:b", "./c"], "ID:PATH"),
                         (["cp", "", "box:b"], "empty"), (["tar"], "which sandbox"),
                         (["tar", "-x", "--exclude", "a", "box"], "--exclude"), (["tar", "--owners", "box"], "--owners"),
-                        (["tar", "--exclude", "a,b", "box"], "comma")]:
+                        (["tar", "--exclude", "a,b", "box"], "comma"), (["watch"], "what should be watched"),
+                        (["watch", "--include", "a,b", "box"], "comma")]:
         fails(place, 2, words, *args)
     place.env["BERTH_SOCKET"] = place.path("none.sock")
     for args in (["cat", "box:x"], ["put", "box:x"], ["files", "box"], ["cp", "f", "box:"],
-                 ["cp", "box:f", "."], ["tar", "box"], ["tar", "-x", "box"]):
+                 ["cp", "box:f", "."], ["tar", "box"], ["tar", "-x", "box"], ["watch", "box"]):
         fails(place, 3, "none.sock", *args)
     equal(left(place), ["f"], "nothing was made")
 

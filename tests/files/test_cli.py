@@ -310,6 +310,29 @@ def test_tar(g):
     check("archive" in c.run("tar", "-x", "a", content=b"no archive" * 999, code=1), "nonsense")
 
 
+def test_watch(g):
+    """watch prints each event, as text that hurts nobody or as JSON, until it ends or Ctrl-C comes."""
+    c = Cli(g)
+    g.out("a", "mkdir -p d/sub skip")
+    text, lines = c.popen("watch", "-r", "--exclude", "skip", "--exclude", "*.o", "a"), c.popen("watch", "--json", "a:d")
+    equal(text.stdout.readline(), b"ready    /workspace\n", "text")
+    equal(json.loads(lines.stdout.readline()),
+          {"event": "ready", "name": "d", "path": "/workspace/d", "recursive": False, "directories": 1}, "json")
+    g.out("a", "touch d/x.o skip/x d/sub/y; mv d/sub/y \"d/$(printf 'e\\033c')\"; rm -r d")
+    equal([json.loads(line)["event"] for line in lines.stdout], ["create", "create", "delete", "delete", "delete", "delete", "end"],
+          "json")
+    equal((lines.wait(), lines.stderr.read()), (0, b""), "what was watched is gone")
+    seen = [text.stdout.readline().decode() for _ in range(5)]
+    equal(seen[:2], ["create   /workspace/d/sub/y\n", "move     /workspace/d/sub/y -> /workspace/d/e?c\n"], "text")
+    equal(sorted(seen[2:]), [f"delete   /workspace/{n}\n" for n in ("d/", "d/e?c", "d/sub/")], "text")
+    text.send_signal(signal.SIGINT)
+    equal((text.wait(60), text.stdout.read(), text.stderr.read()), (130, b"", b""), "Ctrl-C")
+    check("not_found" in c.run("watch", "a:none", code=1), "missing")
+    for process in (text, lines):
+        process.stdout.close()
+        process.stderr.close()
+
+
 def unread(pipe):
     count = bytearray(4)
     fcntl.ioctl(pipe, termios.FIONREAD, count)
@@ -386,5 +409,5 @@ def test_interrupted_out(g):
 if __name__ == "__main__":
     os.umask(0o022)
     main([test_cat_put, test_files, test_cp_files, test_cp_trees, test_cp_odd_trees, test_cp_too_deep,
-          test_cp_left_out, test_cp_directories, test_standard, test_tar,
+          test_cp_left_out, test_cp_directories, test_standard, test_tar, test_watch,
           test_interrupted_in, test_interrupted_out])
