@@ -262,6 +262,7 @@ static void probe_machine(struct host_facts *ret)
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0)
 		ret->nofile_hard = files.rlim_max;
 	ret->inotify_instances = read_number("/proc/sys/fs/inotify/max_user_instances");
+	ret->inotify_watches = read_number("/proc/sys/fs/inotify/max_user_watches");
 }
 
 void host_probe(struct host_facts *ret, const char *runtime)

@@ -31,6 +31,7 @@ struct host_facts {
 	unsigned cpus;
 	uint64_t nofile_hard;
 	uint64_t inotify_instances; /* fs.inotify.max_user_instances */
+	uint64_t inotify_watches;   /* fs.inotify.max_user_watches */
 };
 
 /* `runtime` chooses one by path; NULL: look for crun, then runc. Missing facts stay zero. */

@@ -14,11 +14,12 @@
 #include "cmd/berth/client.h"
 #include "cmd/berth/screen.h"
 
-#define SUBIDS_GOOD      65536
-#define INOTIFY_GOOD     512
-#define NOFILE_GOOD      4096
-#define MEMORY_GOOD      (512ULL * 1024 * 1024)
-#define KERNEL(maj, min) ((maj)*1000 + (min))
+#define SUBIDS_GOOD          65536
+#define INOTIFY_GOOD         512
+#define INOTIFY_WATCHES_GOOD 65536
+#define NOFILE_GOOD          4096
+#define MEMORY_GOOD          (512ULL * 1024 * 1024)
+#define KERNEL(maj, min)     ((maj)*1000 + (min))
 
 struct finding *finding_add(struct findings *findings, const char *name, enum finding_level level,
 			    const char *format, ...)
@@ -83,6 +84,29 @@ static void check_kernel(struct findings *findings, const struct host_facts *fac
 	}
 }
 
+/* One instance for each sandbox that is watched, one watch for each directory; all sandboxes of a
+ * daemon share what its user may have. */
+static void check_inotify(struct findings *findings, const struct host_facts *facts)
+{
+	bool has_instances = facts->inotify_instances >= INOTIFY_GOOD;
+	bool has_watches = facts->inotify_watches >= INOTIFY_WATCHES_GOOD;
+	struct finding *f;
+
+	f = finding_add(
+		findings, "inotify", has_instances && has_watches ? FINDING_OK : FINDING_WARN,
+		"%" PRIu64 " instances and %" PRIu64 " watches per user%s",
+		facts->inotify_instances, facts->inotify_watches,
+		has_instances && has_watches ? ""
+					     : ": one sandbox can use up those of its neighbours");
+	if (!has_instances && !has_watches)
+		finding_mend(f, "sysctl -w fs.inotify.max_user_instances=1024 "
+				"fs.inotify.max_user_watches=524288");
+	else if (!has_instances)
+		finding_mend(f, "sysctl -w fs.inotify.max_user_instances=1024");
+	else if (!has_watches)
+		finding_mend(f, "sysctl -w fs.inotify.max_user_watches=524288");
+}
+
 void check_machine(struct findings *findings, const struct host_facts *facts)
 {
 	struct finding *f;
@@ -101,12 +125,7 @@ void check_machine(struct findings *findings, const struct host_facts *facts)
 			is_enough ? "" : ": connections and sandboxes need some each");
 	if (!is_enough)
 		finding_mend(f, "ulimit -Hn 65536 (as root, before starting berthd)");
-	is_enough = facts->inotify_instances >= INOTIFY_GOOD;
-	f = finding_add(findings, "inotify", is_enough ? FINDING_OK : FINDING_WARN,
-			"%" PRIu64 " instances per user%s", facts->inotify_instances,
-			is_enough ? "" : ": one sandbox can use up those of its neighbours");
-	if (!is_enough)
-		finding_mend(f, "sysctl -w fs.inotify.max_user_instances=1024");
+	check_inotify(findings, facts);
 }
 
 static void check_user_namespaces(struct findings *findings, const struct host_facts *facts)
