@@ -18,6 +18,7 @@ static const char *const names[ERR_CODE_COUNT] = {
 	[ERR_CONFLICT]              = "conflict",
 	[ERR_SANDBOX_RESTARTED]     = "sandbox_restarted",
 	[ERR_GONE]                  = "gone",
+	[ERR_PROCESS_EXITED]        = "process_exited",
 	[ERR_PAYLOAD_TOO_LARGE]     = "payload_too_large",
 	[ERR_RANGE_NOT_SATISFIABLE] = "range_not_satisfiable",
 	[ERR_EXPECTATION_FAILED]    = "expectation_failed",

@@ -18,6 +18,7 @@ static const short statuses[] = {
 	[ERR_CONFLICT]              = 409,
 	[ERR_SANDBOX_RESTARTED]     = 409,
 	[ERR_GONE]                  = 410,
+	[ERR_PROCESS_EXITED]        = 409,
 	[ERR_PAYLOAD_TOO_LARGE]     = 413,
 	[ERR_RANGE_NOT_SATISFIABLE] = 416,
 	[ERR_EXPECTATION_FAILED]    = 417,

@@ -165,9 +165,9 @@ def check_error(tap, document, answer, name, where):
 
 
 def fill(path):
-    """A path of the contract with the names of a sandbox and of a file in it; no answer that never ends."""
+    """A path of the contract with names of a sandbox, a file and a process; no answer that never ends."""
     name = "workspace/nothing" if "/watch/" in path else "workspace/hello.txt"
-    return path.replace("{id}", "contract").replace("{path}", name)
+    return path.replace("{id}", "contract").replace("{path}", name).replace("{process}", "web")
 
 
 def request_of(document, operation):

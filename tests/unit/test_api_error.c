@@ -24,6 +24,7 @@ static void test_statuses(void)
 		{ERR_CONFLICT, 409, "conflict"},
 		{ERR_SANDBOX_RESTARTED, 409, "sandbox_restarted"},
 		{ERR_GONE, 410, "gone"},
+		{ERR_PROCESS_EXITED, 409, "process_exited"},
 		{ERR_PAYLOAD_TOO_LARGE, 413, "payload_too_large"},
 		{ERR_RANGE_NOT_SATISFIABLE, 416, "range_not_satisfiable"},
 		{ERR_EXPECTATION_FAILED, 417, "expectation_failed"},
