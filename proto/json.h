@@ -33,6 +33,7 @@ enum json_type {
 	JSON_BYTES,   /* struct str, terminated, may hold NUL bytes (written as \u0000) */
 	JSON_STRINGS, /* struct json_strings: an array of JSON_STRING */
 	JSON_MAP,     /* struct json_map: an object whose values are JSON_STRING */
+	JSON_CHANGES, /* the same, but a value may be null: its `at` is NULL */
 	JSON_OBJECT,  /* a struct in place, described by `fields` */
 	JSON_OBJECTS, /* struct json_objects: an array of structs of `size`, each by `fields` */
 	/* Any value; checked to be JSON and dropped. Under the name "*": all fields that the table

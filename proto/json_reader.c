@@ -23,6 +23,7 @@ static const char *const type_words[] = {
 	[JSON_BYTES]   = "a string",
 	[JSON_STRINGS] = "an array of strings",
 	[JSON_MAP]     = "an object whose values are strings",
+	[JSON_CHANGES] = "an object whose values are strings or null",
 	[JSON_OBJECT]  = "an object",
 	[JSON_OBJECTS] = "an array of objects",
 	[JSON_IGNORED] = "a value",
@@ -219,10 +220,22 @@ void json_reader_init(struct json_reader *r)
 	r->depth = 0;
 }
 
+/* Of JSON_CHANGES. */
+static int keep_null(struct json_reader *r)
+{
+	struct str *place = keep_place(r);
+
+	if (place)
+		*place = (struct str){NULL, 0};
+	return place != NULL;
+}
+
 int json_reader_null(void *reader)
 {
 	struct json_reader *r = reader;
 
+	if (top(r)->kind == JSON_LEVEL_MAP && top(r)->field->type == JSON_CHANGES)
+		return keep_null(r);
 	if (r->source->is_file)
 		return take_value(r) == JSON_IGNORED ? 1 : refuse_value(r, "must not be ", "null");
 	if (top(r)->kind == JSON_LEVEL_OBJECT && !top(r)->field->is_required)
@@ -373,10 +386,13 @@ int json_reader_object(void *reader)
 		return begin_element(r);
 	if (type == JSON_OBJECT) {
 		push_object(r, top(r)->field->fields, target(r));
-	} else if (type == JSON_MAP) {
+	} else if (type == JSON_MAP || type == JSON_CHANGES) {
+		const struct json_field *field = top(r)->field;
 		char *map = target(r);
+		struct json_level *l = push(r, JSON_LEVEL_MAP);
 
-		push(r, JSON_LEVEL_MAP)->base = map;
+		l->base = map;
+		l->field = field;
 	} else if (type == JSON_IGNORED) {
 		push(r, JSON_LEVEL_IGNORED_OBJECT);
 	} else {

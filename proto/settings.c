@@ -13,6 +13,9 @@
 #define CPUS_MAX   65536
 #define PIDS_MAX   4194304 /* PID_MAX_LIMIT: the kernel has no more */
 #define FILES_MAX  1048576
+#define OUTPUT_MIN 65536
+
+#define ENV_CHANGES_MAX 1000
 
 /* A body as it is read; what it does not name keeps the value that was there before. */
 struct body {
@@ -20,13 +23,13 @@ struct body {
 	bool id_given, image_given;
 	bool start, is_read_only;
 	struct {
-		uint64_t memory, swap, pids, files, file_size;
+		uint64_t memory, swap, pids, files, file_size, output_bytes;
 		double cpus;
 		struct {
-			bool memory_threshold, cpu_time_ms, disk, inodes, output_bytes;
+			bool memory_threshold, cpu_time_ms, disk, inodes;
 		} given;
 		double memory_threshold;
-		uint64_t cpu_time_ms, disk, inodes, output_bytes;
+		uint64_t cpu_time_ms, disk, inodes;
 	} limits;
 	struct json_map env, labels;
 	bool env_given, labels_given;
@@ -58,11 +61,11 @@ static const struct json_field limits_fields[] = {
 	{ "pids",             JSON_UINT,   LIMIT(pids) },
 	{ "files",            JSON_UINT,   LIMIT(files) },
 	{ "file_size",        JSON_SIZE,   LIMIT(file_size) },
+	{ "output_bytes",     JSON_SIZE,   LIMIT(output_bytes) },
 	{ "memory_threshold", JSON_NUMBER, LIMIT(memory_threshold), false, LIMIT(given.memory_threshold) },
 	{ "cpu_time_ms",      JSON_UINT,   LIMIT(cpu_time_ms),      false, LIMIT(given.cpu_time_ms) },
 	{ "disk",             JSON_SIZE,   LIMIT(disk),             false, LIMIT(given.disk) },
 	{ "inodes",           JSON_UINT,   LIMIT(inodes),           false, LIMIT(given.inodes) },
-	{ "output_bytes",     JSON_SIZE,   LIMIT(output_bytes),     false, LIMIT(given.output_bytes) },
 	{ NULL },
 };
 
@@ -169,7 +172,6 @@ static int check_unsupported(const struct body *b, struct err *err)
 		{b->limits.given.cpu_time_ms, "limits.cpu_time_ms"},
 		{b->limits.given.disk, "limits.disk"},
 		{b->limits.given.inodes, "limits.inodes"},
-		{b->limits.given.output_bytes, "limits.output_bytes"},
 	};
 
 	/* A word that will never mean anything is another mistake than one that does not yet. */
@@ -239,6 +241,9 @@ static int take_limits(const struct body *b, struct settings_limits *ret, struct
 		return refuse(err, "limits.pids must be at most 4194304");
 	if (b->limits.files > FILES_MAX)
 		return refuse(err, "limits.files must be at most 1048576");
+	if (b->limits.output_bytes && b->limits.output_bytes < OUTPUT_MIN)
+		return refuse(err,
+			      "limits.output_bytes must be at least 64K, or 0 for the default");
 	*ret = (struct settings_limits){
 		.memory_bytes = b->limits.memory,
 		.swap_bytes = b->limits.swap,
@@ -246,6 +251,7 @@ static int take_limits(const struct body *b, struct settings_limits *ret, struct
 		.pids = (uint32_t)b->limits.pids,
 		.files = (uint32_t)b->limits.files,
 		.file_size = b->limits.file_size,
+		.output_bytes = b->limits.output_bytes,
 	};
 	return 0;
 }
@@ -311,10 +317,11 @@ static void replace(struct str *list, struct str with)
 	*list = with;
 }
 
+static const struct list_rule env_rule = {"env", SETTINGS_ENV_MAX};
+
 /* Nothing of `settings` changes before nothing can fail any more. */
 static int take_body(const struct body *b, struct settings *settings, struct err *err)
 {
-	static const struct list_rule env_rule = {"env", SETTINGS_ENV_MAX};
 	static const struct list_rule labels_rule = {"labels", SETTINGS_LABELS_MAX};
 	struct settings_limits limits;
 	struct str env = {NULL, 0}, labels = {NULL, 0};
@@ -352,6 +359,7 @@ static int read_body(struct arena *arena, struct str text, const struct settings
 		.limits.pids = before->limits.pids,
 		.limits.files = before->limits.files,
 		.limits.file_size = before->limits.file_size,
+		.limits.output_bytes = before->limits.output_bytes,
 	};
 	if (!text.len)
 		return 0;
@@ -376,6 +384,68 @@ int settings_read(struct arena *arena, struct str body, struct settings_request 
 	ret->id = b.id_given ? b.id : STR("");
 	ret->start = b.start;
 	return 0;
+}
+
+/* One that is not removed, and not set anew. */
+static bool is_kept(const struct json_map *changes, struct str name)
+{
+	for (size_t i = 0; i < changes->len; i++) {
+		if (str_eq(changes->items[i].key, name))
+			return false;
+	}
+	return true;
+}
+
+static int merge_env(struct arena *arena, const struct json_map *changes, struct str list,
+		     struct json_map *ret)
+{
+	size_t count = (size_t)frame_list_count(list) + changes->len;
+	const char *item;
+
+	*ret = (struct json_map){arena_alloc(arena, (count + 1) * sizeof(*ret->items)), 0};
+	if (!ret->items)
+		return -ENOMEM;
+	while ((item = frame_list_next(&list))) {
+		struct str value = str_of(item), name = str_cut(&value, '=');
+
+		if (is_kept(changes, name))
+			ret->items[ret->len++] = (struct json_pair){name, value};
+	}
+	for (size_t i = 0; i < changes->len; i++) {
+		if (changes->items[i].value.at)
+			ret->items[ret->len++] = changes->items[i];
+	}
+	return 0;
+}
+
+int settings_change_env(struct arena *arena, struct str body, struct settings *settings,
+			struct err *err)
+{
+	static const struct json_field fields[] = {
+		{"env", JSON_CHANGES, 0, true, 0, NULL, 0},
+		{NULL, JSON_BOOL, 0, false, 0, NULL, 0},
+	};
+	struct json_map changes = {NULL, 0}, merged;
+	/* Named, so that errors can say which of them they are about. */
+	char *text = arena_printf(arena, "{\"env\":%.*s\n}", STR_ARGS(body));
+	struct str env;
+	int r;
+
+	if (body.len && memchr(body.at, '\0', body.len))
+		return refuse(err, "the body holds a zero byte");
+	if (!text)
+		return err_set(err, -ENOMEM, ERR_PAYLOAD_TOO_LARGE, "the body is too large");
+	r = json_parse(arena, str_of(text), fields, &changes, err);
+	/* Each is compared with each. */
+	if (r == 0 && changes.len > ENV_CHANGES_MAX)
+		r = refuse(err, "env: more than 1000 variables are changed at once");
+	if (r == 0 && merge_env(arena, &changes, settings->env, &merged) < 0)
+		r = err_set(err, -ENOMEM, ERR_PAYLOAD_TOO_LARGE, "the body is too large");
+	if (r == 0)
+		r = make_list(&merged, &env_rule, &env, err);
+	if (r == 0)
+		replace(&settings->env, env);
+	return r;
 }
 
 static void write_list(struct json_writer *w, const char *key, struct str list)
@@ -416,6 +486,7 @@ static void write_limits(struct json_writer *w, const struct settings_limits *li
 	write_limit(w, "pids", limits->pids);
 	write_limit(w, "files", limits->files);
 	write_limit(w, "file_size", limits->file_size);
+	write_limit(w, "output_bytes", limits->output_bytes);
 	json_object_end(w);
 }
 

@@ -25,6 +25,7 @@ struct settings_limits {
 	uint32_t pids;
 	uint32_t files;
 	uint64_t file_size;
+	uint64_t output_bytes; /* kept of each background process */
 };
 
 /* `env` and `labels` are heap copies that belong to the struct: lists of "NAME=value". */
@@ -59,6 +60,13 @@ struct settings_request {
  */
 int settings_read(struct arena *arena, struct str body, struct settings_request *ret,
 		  struct err *err);
+
+/*
+ * The body of PUT .../env: variables that are set, or removed by null, and all others stay. On
+ * failure the settings are as they were.
+ */
+int settings_change_env(struct arena *arena, struct str body, struct settings *settings,
+			struct err *err);
 
 /*
  * The fields of the settings, into an object that the caller has opened. Not `env`: secrets are put

@@ -116,7 +116,7 @@ static const struct bad bad[] = {
 	{"{\"limits\":{\"cpu_time_ms\":1}}", "limits.cpu_time_ms is not", ERR_UNSUPPORTED},
 	{"{\"limits\":{\"disk\":\"1G\"}}", "limits.disk is not", ERR_UNSUPPORTED},
 	{"{\"limits\":{\"inodes\":1}}", "limits.inodes is not", ERR_UNSUPPORTED},
-	{"{\"limits\":{\"output_bytes\":1}}", "limits.output_bytes is not", ERR_UNSUPPORTED},
+	{"{\"limits\":{\"output_bytes\":1}}", "limits.output_bytes must be", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"memory\":\"1\"}}", "limits.memory must be at least 8M", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"memory\":\"lots\"}}", "limits.memory must be a size", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"cpus\":-1}}", "limits.cpus must be", ERR_INVALID_REQUEST},
@@ -243,11 +243,53 @@ static void test_write(void)
 	json_writer_close(&w);
 	check_str(buf_at(&text),
 		  "{\"image\":\"host\",\"read_only\":false,\"limits\":{\"memory\":null,"
-		  "\"swap\":null,\"cpus\":1.5,\"pids\":null,\"files\":null,\"file_size\":null},"
+		  "\"swap\":null,\"cpus\":1.5,\"pids\":null,\"files\":null,\"file_size\":null,"
+		  "\"output_bytes\":null},"
 		  "\"network\":{\"mode\":\"none\"},\"labels\":{}}");
 	buf_close(&text);
 	settings_close(&q.settings);
 	tap_ok("as they are shown, without the environment");
+}
+
+static void test_change_env(void)
+{
+	static const struct {
+		const char *body, *env; /* NULL: refused, and as before */
+	} cases[] = {
+		{"{\"A\":\"1\",\"B\":\"x=\\n'\\\"\"}", "A=1 B=x=\n'\""},
+		{"{}", "A=1 B=x=\n'\""},
+		{"{\"A\":null,\"C\":\"\"}", "B=x=\n'\" C="},
+		{"{\"C\":\"3\",\"D\":null}", "B=x=\n'\" C=3"},
+		{"{\"C\":4}", NULL},
+		{"{\"\":\"4\"}", NULL},
+		{"{\"A=B\":\"4\"}", NULL},
+		{"{\"A\":\"1\",\"A\":\"2\"}", NULL},
+		{"{\"A\":\"\\u0000\"}", NULL},
+		{"{},\"x\":{}", NULL},
+		{"[]", NULL},
+		{"null", NULL},
+		{"", NULL},
+		{"{\"B\":null,\"C\":null}", ""},
+	};
+	struct settings s;
+	char now[64] = "";
+
+	settings_init(&s);
+	for (size_t i = 0; i < array_len(cases); i++) {
+		int r = settings_change_env(&arena, str_of(cases[i].body), &s, &err);
+		struct str list = s.env;
+		const char *item;
+
+		check(r == (cases[i].env ? 0 : -EINVAL));
+		if (cases[i].env)
+			snprintf(now, sizeof(now), "%s", cases[i].env);
+		for (const char *at = now; (item = frame_list_next(&list)); at += strlen(item) + 1)
+			check(strncmp(at, item, strlen(item)) == 0);
+		check(s.env.len == (*now ? strlen(now) + 1 : 0));
+	}
+	check(settings_change_env(&arena, (struct str){"{}\0", 3}, &s, &err) == -EINVAL);
+	settings_close(&s);
+	tap_ok("the environment is changed, or stays as it was");
 }
 
 int main(void)
@@ -260,6 +302,7 @@ int main(void)
 	test_size();
 	test_store();
 	test_write();
+	test_change_env();
 	arena_close(&arena);
 	return tap_done();
 }
