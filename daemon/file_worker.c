@@ -133,7 +133,8 @@ void file_worker_watch(struct file_worker *w)
 void file_worker_drop(struct file_worker *w)
 {
 	bool reads_only = w->phase == GOING || w->phase == READING ||
-			  w->request.op == FILE_OP_LIST || w->request.op == FILE_OP_PACK;
+			  w->request.op == FILE_OP_LIST || w->request.op == FILE_OP_PACK ||
+			  w->request.op == FILE_OP_PROBE;
 
 	be_over(w, reads_only);
 }

@@ -83,6 +83,7 @@ enum file_op {
 	FILE_OP_PACK,
 	FILE_OP_UNPACK,
 	FILE_OP_WATCH, /* stays: see proto/watch.h */
+	FILE_OP_PROBE, /* no file: until a port is as it should be, or stdin ends */
 	FILE_OP_COUNT,
 };
 
@@ -93,6 +94,7 @@ enum file_flags {
 	FILE_NO_FOLLOW = 8, /* stat: of a link itself */
 	FILE_OWNERS = 16,   /* unpack: the archive's owners, not the sandbox's user */
 	FILE_SPARSE = 32,   /* pack: tell of holes; else they are zeros */
+	FILE_HTTP = 64,     /* probe: a GET of `path` is answered with 200 to 399 */
 };
 
 struct file_request {
@@ -101,7 +103,7 @@ struct file_request {
 	uint32_t mode;       /* permission bits, 07777 at most */
 	uint32_t limit;      /* list: entries */
 	struct str path;     /* absolute, without NUL */
-	struct str other;    /* move, copy: where to */
+	struct str other;    /* move, copy: where to; probe: the port, in digits */
 	struct str cursor;   /* list: the last path that was seen, relative to `path` */
 	struct str patterns; /* pack: what is left out; a frame list */
 };
@@ -148,9 +150,10 @@ struct file_result {
 	uint32_t stage;
 	uint32_t is_new; /* write, mkdir: it was not there before */
 	struct file_stat stat;
-	uint64_t count, bytes; /* pack, unpack, copy, remove: entries, and what is in them */
-	uint32_t has_more;     /* list: the last entry is the cursor for the next page */
-	struct str where;      /* the link's target, or with an error the name of the entry */
+	/* Pack, unpack, copy, remove: entries, and what is in them. Probe: the status. */
+	uint64_t count, bytes;
+	uint32_t has_more; /* list: the last entry is the cursor for the next page */
+	struct str where;  /* the link's target, or with an error the name of the entry */
 };
 
 struct file_entry {

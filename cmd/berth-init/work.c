@@ -130,6 +130,7 @@ static int run(struct work *w)
 		[FILE_OP_PACK]   = {work_pack,   false},
 		[FILE_OP_UNPACK] = {work_unpack, false},
 		[FILE_OP_WATCH]  = {work_watch,  false},
+		[FILE_OP_PROBE]  = {work_probe,  false},
 	};
 	/* clang-format on */
 	uint32_t op = w->request.op;

@@ -15,6 +15,7 @@
  *	work_pack.c     pack; work_match.c its patterns, work_links.c its hard links
  *	work_unpack.c   unpack
  *	work_watch.c    watch, which stays: work_watch.h tells of its parts
+ *	work_probe.c    probe: no file, but a port
  *
  * An operation returns 0, or a negative errno after work_at() has said where; -EPIPE means that
  * berthd is gone, and that there is nobody left to tell.
@@ -70,6 +71,7 @@ int work_copy(struct work *w);
 int work_pack(struct work *w);
 int work_unpack(struct work *w);
 int work_watch(struct work *w);
+int work_probe(struct work *w);
 
 /* Says that the failure lies at what the walk has found last, below `path`. */
 int work_at_entry(struct work *w, int error);
