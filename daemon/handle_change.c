@@ -12,13 +12,16 @@
 
 #define ID_MADE_LEN 26
 
+/* What is said when it is done. */
+enum answer { ANSWER_SANDBOX, ANSWER_ID, ANSWER_NOTHING };
+
 /* One request. */
 struct change {
 	struct exchange *x; /* NULL: the client is gone, and that was answered */
 	struct registry *registry;
 	struct sandbox_id id;
 	struct sandbox_wait wait;
-	bool is_new;
+	enum answer answer;
 	bool start;
 	void (*again)(struct exchange *x); /* when another change of it is over */
 };
@@ -45,16 +48,24 @@ static void reply_id(struct exchange *x, const struct sandbox *sb)
 	json_writer_close(&w);
 }
 
+static void reply_nothing(struct exchange *x, const struct sandbox *sb)
+{
+	handle_generation(x, sb);
+	exchange_reply_empty(x, 204);
+}
+
 static void finish(struct change *c, const struct sandbox *sb, const struct err *err)
 {
 	if (c->x)
 		exchange_on_gone(c->x, NULL, NULL);
 	/* What was not made can be tried again with the same key. */
-	if (err && c->is_new && (!sb || !sb->is_stored))
+	if (err && c->answer == ANSWER_ID && (!sb || !sb->is_stored))
 		idempotency_forget(registry_keys(c->registry), &c->id);
 	if (c->x && err)
 		exchange_reply_err(c->x, err);
-	else if (c->x && c->is_new)
+	else if (c->x && c->answer == ANSWER_NOTHING)
+		reply_nothing(c->x, sb);
+	else if (c->x && c->answer == ANSWER_ID)
 		reply_id(c->x, sb);
 	else if (c->x)
 		handle_reply_sandbox(c->x, 200, sb);
@@ -147,7 +158,7 @@ static bool must_wait(struct exchange *x, struct sandbox *sb, void (*again)(stru
 
 /* Takes the request's settings. */
 static void change(struct exchange *x, const struct sandbox_id *id,
-		   struct settings_request *request, bool is_new)
+		   struct settings_request *request, enum answer answer)
 {
 	struct change *c = change_new(x, id, NULL);
 	struct sandbox *sb = c ? registry_find(c->registry, id) : NULL;
@@ -162,7 +173,7 @@ static void change(struct exchange *x, const struct sandbox_id *id,
 			finish(c, NULL, &err);
 		return;
 	}
-	c->is_new = is_new;
+	c->answer = answer;
 	c->start = request->start;
 	if (!sb->is_stored && request->start && sb->state == SANDBOX_COLD) {
 		/* The start stores them, with the generation. */
@@ -201,7 +212,7 @@ static void answer_again(struct exchange *x, struct sandbox *sb, bool wants_star
 	c = change_new(x, &sb->id, NULL);
 	if (!c)
 		return;
-	c->is_new = true;
+	c->answer = ANSWER_ID;
 	if (wants_start || !sb->is_stored)
 		start(c, sb);
 	else
@@ -226,7 +237,7 @@ static void make(struct exchange *x, struct settings_request *request, struct st
 	} else {
 		if (key.len)
 			idempotency_add(registry_keys(b->registry), key, exchange_buffered(x), &id);
-		change(x, &id, request, true);
+		change(x, &id, request, ANSWER_ID);
 	}
 }
 
@@ -277,28 +288,38 @@ static int copy_settings(struct settings *ret, const struct sandbox *sb)
 	return 0;
 }
 
-void handle_sandbox_put(struct exchange *x)
+/* 1: the settings so far are the request's; 0: another change is under way, and `again` follows. */
+static int begin_change(struct exchange *x, void (*again)(struct exchange *x),
+			struct sandbox_id *ret_id, struct settings *ret, struct err *err)
 {
 	struct berthd *b = server_arg(exchange_server(x));
-	struct settings_request request = {.is_strict = true};
 	struct sandbox *sb = NULL;
+	int r = handle_path_id(x, ret_id, err);
+
+	if (r == 0)
+		sb = registry_find(b->registry, ret_id);
+	if (sb)
+		r = handle_check_generation(x, sb, err);
+	if (sb && r == 0 && sandbox_is_leaving(sb))
+		r = err_set(err, -EBUSY, ERR_CONFLICT,
+			    "the sandbox is being deleted: try again when it is gone");
+	if (sb && r == 0 && must_wait(x, sb, again))
+		return 0;
+	if (r == 0 && copy_settings(ret, sb) < 0)
+		r = err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	return r < 0 ? r : 1;
+}
+
+void handle_sandbox_put(struct exchange *x)
+{
+	struct settings_request request = {.is_strict = true};
 	struct sandbox_id id;
 	struct err err;
-	int r;
+	int r = begin_change(x, handle_sandbox_put, &id, &request.settings, &err);
 
-	r = handle_path_id(x, &id, &err);
 	if (r == 0)
-		sb = registry_find(b->registry, &id);
-	if (sb)
-		r = handle_check_generation(x, sb, &err);
-	if (sb && r == 0 && sandbox_is_leaving(sb))
-		r = err_set(&err, -EBUSY, ERR_CONFLICT,
-			    "the sandbox is being deleted: try again when it is gone");
-	if (sb && r == 0 && must_wait(x, sb, handle_sandbox_put))
 		return;
-	if (r == 0 && copy_settings(&request.settings, sb) < 0)
-		r = err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
-	if (r == 0) {
+	if (r > 0) {
 		r = settings_read(exchange_arena(x), exchange_buffered(x), &request, &err);
 		if (r < 0)
 			settings_close(&request.settings);
@@ -306,5 +327,26 @@ void handle_sandbox_put(struct exchange *x)
 	if (r < 0)
 		exchange_reply_err(x, &err);
 	else
-		change(x, &id, &request, false);
+		change(x, &id, &request, ANSWER_SANDBOX);
+}
+
+void handle_environment(struct exchange *x)
+{
+	struct settings_request request = {.is_strict = true};
+	struct sandbox_id id;
+	struct err err;
+	int r = begin_change(x, handle_environment, &id, &request.settings, &err);
+
+	if (r == 0)
+		return;
+	if (r > 0) {
+		r = settings_change_env(exchange_arena(x), exchange_buffered(x), &request.settings,
+					&err);
+		if (r < 0)
+			settings_close(&request.settings);
+	}
+	if (r < 0)
+		exchange_reply_err(x, &err);
+	else
+		change(x, &id, &request, ANSWER_NOTHING);
 }

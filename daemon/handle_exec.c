@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "daemon/berthd.h"
 #include "daemon/exec.h"
+#include "daemon/handle_process.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
@@ -421,6 +422,17 @@ static void use_sandbox(struct exec_call *c)
 		start(c);
 }
 
+/* It becomes a background process, and is not ours any more. */
+static void detach(struct exec_call *c)
+{
+	struct process_request request = {.exec = c->request, .id = STR("")};
+	struct exchange *x = take(c->x);
+
+	exchange_on_gone(x, NULL, NULL);
+	release(c);
+	handle_process_run(x, &request);
+}
+
 /* --- the JSON body --- */
 
 static void on_json_data(void *arg, const char *bytes, size_t len)
@@ -447,11 +459,14 @@ static void on_json_end(void *arg, int status)
 		r = exec_request_parse(exchange_arena(c->x), text.len ? text : STR(""), &c->request,
 				       &err);
 	buf_close(&c->body);
-	if (r == 0 && c->request.detach)
-		r = err_set(&err, -ENOSYS, ERR_UNSUPPORTED,
-			    "detach: background processes are not there yet");
+	if (r == 0 && c->request.detach && c->request.has_stdin)
+		r = err_set(&err, -EINVAL, ERR_INVALID_REQUEST,
+			    "stdin is not for a detached command: send it with "
+			    "POST .../processes/{id}/stdin");
 	if (r < 0)
 		fail(c, &err);
+	else if (c->request.detach)
+		detach(c);
 	else
 		use_sandbox(c);
 }

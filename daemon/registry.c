@@ -11,6 +11,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/exec.h"
+#include "daemon/process.h"
+#include "daemon/store_process.h"
 #include "daemon/store_sandbox.h"
 
 struct registry {
@@ -31,6 +33,11 @@ uv_loop_t *registry_loop(const struct registry *registry)
 struct store *registry_store(const struct registry *registry)
 {
 	return registry->config.store;
+}
+
+struct logs *registry_logs(const struct registry *registry)
+{
+	return registry->config.logs;
 }
 
 struct keeper *registry_keeper(const struct registry *registry)
@@ -55,6 +62,7 @@ size_t registry_count(const struct registry *registry)
 
 void registry_adopting(struct registry *registry, struct sandbox *sb)
 {
+	process_adopt_all(sb);
 	if (registry->config.adopting)
 		registry->config.adopting(registry->config.arg, sb);
 }
@@ -216,6 +224,8 @@ static void on_ready(void *arg)
 			sb->is_seen = false;
 		else
 			sandbox_vanished(sb);
+		if (sb->state == SANDBOX_COLD)
+			process_lose_all(sb);
 	}
 	if (!r->is_ready) {
 		r->is_ready = true;
@@ -263,7 +273,15 @@ static void on_fact(void *arg, const struct sandbox_fact *fact)
 	arena_close(&arena);
 }
 
-static void on_loaded(void *arg, int result, const struct err *err)
+static void on_process(void *arg, const struct process_fact *fact)
+{
+	struct sandbox *sb = registry_find(arg, &fact->sandbox);
+
+	if (sb)
+		process_load(sb, fact);
+}
+
+static void on_processes_loaded(void *arg, int result, const struct err *err)
 {
 	struct registry *r = arg;
 	char path[PATH_MAX];
@@ -279,6 +297,20 @@ static void on_loaded(void *arg, int result, const struct err *err)
 			err_set(&failure, result, ERR_INTERNAL,
 				"the line to berth-keeper cannot be watched: %s",
 				strerror(-result));
+	}
+	if (result < 0)
+		r->config.ready(r->config.arg, &failure);
+}
+
+static void on_loaded(void *arg, int result, const struct err *err)
+{
+	struct registry *r = arg;
+	struct err failure = *err;
+
+	if (result == 0) {
+		result = store_process_load(r->config.store, on_process, on_processes_loaded, r);
+		if (result < 0)
+			err_set(&failure, result, ERR_INTERNAL, "out of memory");
 	}
 	if (result < 0)
 		r->config.ready(r->config.arg, &failure);

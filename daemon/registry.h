@@ -15,12 +15,14 @@
 #include "daemon/sandbox.h"
 #include "daemon/store.h"
 
+struct logs;
 struct registry;
 
 struct registry_config {
 	uv_loop_t *loop;
 	struct store *store;
 	const char *run_dir;
+	struct logs *logs;
 	int keeper_fd; /* connected to <run>/keeper.sock; owned once registry_new() succeeds */
 	/* The facts are loaded and the keeper has said what runs; or err says why not. Once. */
 	void (*ready)(void *arg, const struct err *err);
@@ -50,6 +52,7 @@ size_t registry_count(const struct registry *registry);
 
 uv_loop_t *registry_loop(const struct registry *registry);
 struct store *registry_store(const struct registry *registry);
+struct logs *registry_logs(const struct registry *registry);
 struct keeper *registry_keeper(const struct registry *registry);
 const char *registry_run_dir(const struct registry *registry);
 struct idempotency *registry_keys(const struct registry *registry);

@@ -2,6 +2,7 @@
 
 /* clang-format off */
 #define SETTINGS_BODY_MAX (1024 * 1024)
+#define PROCESS_BODY_MAX  (6 * 1024 * 1024)
 #define TREE_BODY_MAX     (64 * 1024) /* two paths, escaped */
 
 const struct route routes[] = {
@@ -18,6 +19,16 @@ const struct route routes[] = {
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/running", handle_sandbox_running, BODY_NONE,     0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/start",   handle_sandbox_start,   BODY_BUFFERED, 1024, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/sleep",   handle_sandbox_sleep,   BODY_BUFFERED, 1024, false },
+	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/env",     handle_environment,     BODY_BUFFERED, SETTINGS_BODY_MAX, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/processes", handle_process_start,      BODY_BUFFERED, PROCESS_BODY_MAX, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/processes", handle_process_list,       BODY_NONE,     0, false },
+	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/processes", handle_process_delete_all, BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/processes/{process}",       handle_process_get,    BODY_NONE,     0, false },
+	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/processes/{process}",       handle_process_delete, BODY_NONE,     0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/processes/{process}/kill",  handle_process_kill,   BODY_BUFFERED, 1024, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/processes/{process}/logs",  handle_process_logs,   BODY_NONE,     0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/processes/{process}/stdin", handle_process_stdin,  BODY_STREAMED, 0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/processes/{process}/wait",  handle_process_wait,   BODY_BUFFERED, 16384, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/file/{path...}", handle_file_get,    BODY_NONE,     0, false },
 	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/file/{path...}", handle_file_put,    BODY_STREAMED, 0, false },
 	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/file/{path...}", handle_file_delete, BODY_NONE,     0, false },

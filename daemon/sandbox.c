@@ -14,7 +14,9 @@
 #include "base/process_stat.h"
 #include "daemon/exec.h"
 #include "daemon/exec_stranger.h"
+#include "daemon/logs.h"
 #include "daemon/ping.h"
+#include "daemon/process.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox_group.h"
 
@@ -207,15 +209,19 @@ static int64_t started_before_ms(const struct sandbox *sb)
 static void on_agent_ready(void *arg)
 {
 	struct sandbox *sb = arg;
+	bool is_new;
 
 	if (sb->state != SANDBOX_STARTING || sb->phase != PHASE_AGENT)
 		return; /* what it told before was reason enough to end it */
 	sb->last_failure.err.code = ERR_NONE;
 	sb->started_at_ms = sb->is_adopting ? started_before_ms(sb) : registry_now_ms();
+	is_new = !sb->is_adopting;
 	sb->is_adopting = false;
 	enter(sb, SANDBOX_RUNNING);
 	sandbox_groups_refill(sb); /* an adopted one has none */
 	exec_adopted_all(sb);
+	if (is_new)
+		process_autostart_all(sb);
 	sandbox_tell(sb, &sb->uses, NULL);
 	step(sb);
 }
@@ -340,6 +346,7 @@ static void on_fact_deleted(void *arg, int result, const struct err *err)
 		step(sb);
 		return;
 	}
+	logs_remove(registry_logs(sb->registry), &sb->id, NULL);
 	registry_unlink(sb->registry, sb); /* whoever is told must not find it any more */
 	sandbox_tell(sb, &sb->deletes, NULL);
 	sandbox_tell(sb, &sb->stops, NULL);
@@ -383,6 +390,8 @@ static void step(struct sandbox *sb)
 
 	switch (sb->state) {
 	case SANDBOX_COLD:
+		if (process_is_ending(sb))
+			break; /* nobody hears that all has ended before that is stored */
 		sandbox_tell(sb, &sb->stops, NULL);
 		if (!list_is_empty(&sb->deletes))
 			begin_destroy(sb);
@@ -403,6 +412,12 @@ static void step(struct sandbox *sb)
 	case SANDBOX_STATE_COUNT:
 		break; /* the answer that is waited for steps on */
 	}
+}
+
+void sandbox_processes_ended(struct sandbox *sb)
+{
+	if (sb->state == SANDBOX_COLD)
+		step(sb);
 }
 
 /* It is neither here nor gone, and that may stay so: nobody shall wait for it. */
@@ -476,40 +491,6 @@ void sandbox_cancel(struct sandbox_wait *wait)
 }
 
 /* --- for the registry --- */
-
-struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *id)
-{
-	struct sandbox *sb = calloc(1, sizeof(*sb));
-
-	if (!sb)
-		return NULL;
-	sb->registry = registry;
-	sb->id = *id;
-	sb->created_at_ms = registry_now_ms();
-	sb->oom_fd = -1;
-	settings_init(&sb->settings);
-	list_init(&sb->uses);
-	list_init(&sb->stops);
-	list_init(&sb->deletes);
-	list_init(&sb->changes);
-	list_init(&sb->execs);
-	list_init(&sb->strangers);
-	list_init(&sb->pings);
-	list_init(&sb->call.link);
-	list_init(&sb->group_call.link);
-	return sb;
-}
-
-void sandbox_free(struct sandbox *sb)
-{
-	ping_lose_all(sb);
-	exec_stranger_forget_all(sb);
-	if (sb->agent)
-		agent_free(take(sb->agent));
-	sandbox_groups_drop(sb);
-	settings_close(&sb->settings);
-	free(sb);
-}
 
 /* Asked for, and the keeper was lost before it could say what came of it. */
 static bool is_start_open(const struct sandbox *sb)

@@ -95,6 +95,8 @@ struct sandbox {
 	struct list strangers; /* of exec_stranger.c */
 	unsigned strangers_told;
 	struct watcher *watcher; /* of watch.c; NULL: nobody watches */
+	struct list processes; /* of process.c; also those that have ended */
+	unsigned processes_len;
 	struct list pings;
 	uint64_t last_ping;
 	struct sandbox_group groups[SANDBOX_GROUPS_MAX];
@@ -140,6 +142,9 @@ int64_t sandbox_oom_kills(const struct sandbox *sb);
 
 /* The container cannot be trusted any more: it is ended, and `why` becomes the last failure. */
 void sandbox_condemn(struct sandbox *sb, const struct err *why);
+
+/* For process.c: the ends of those that ran are stored. */
+void sandbox_processes_ended(struct sandbox *sb);
 
 /* For sandbox*.c: calls all who wait there now. */
 void sandbox_tell(struct sandbox *sb, struct list *waits, const struct err *err);

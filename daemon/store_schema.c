@@ -53,6 +53,18 @@ static const struct migration {
 		"generation INTEGER NOT NULL, settings TEXT NOT NULL) STRICT, WITHOUT ROWID",
 		NULL,
 	},
+	{
+		"CREATE TABLE process (sandbox TEXT NOT NULL REFERENCES sandbox (id) ON DELETE "
+		"CASCADE, id TEXT NOT NULL, spec TEXT NOT NULL, generation INTEGER NOT NULL, "
+		"exec INTEGER NOT NULL, pid INTEGER NOT NULL, started_at_ms INTEGER NOT NULL, "
+		"ended_at_ms INTEGER NOT NULL, log_start INTEGER NOT NULL, "
+		"log_end INTEGER NOT NULL, reason INTEGER NOT NULL, exit_code INTEGER NOT NULL, "
+		"signal INTEGER NOT NULL, duration_ms INTEGER NOT NULL, cpu_ms INTEGER NOT NULL, "
+		"max_rss_bytes INTEGER NOT NULL, oom_suspected INTEGER NOT NULL, "
+		"message BLOB NOT NULL, autostart INTEGER NOT NULL, PRIMARY KEY (sandbox, id)) "
+		"STRICT, WITHOUT ROWID",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)

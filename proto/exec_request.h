@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "proto/json.h"
@@ -38,6 +39,18 @@ int exec_request_parse(struct arena *arena, struct str body, struct exec_request
 int exec_request_from_query(struct arena *arena, struct str query, struct exec_request *ret,
 			    struct err *err);
 
+/* The body of POST .../processes. */
+struct process_request {
+	struct exec_request exec; /* no stdin, no bound of output */
+	struct str id;            /* "" if none was given */
+	bool autostart;
+};
+
+int process_request_parse(struct arena *arena, struct str body, struct process_request *ret,
+			  struct err *err);
+/* Its stored form: a body that process_request_parse() reads. */
+int process_request_store(const struct process_request *request, struct buf *out);
+
 enum exec_reason {
 	EXEC_EXITED,
 	EXEC_SIGNALED,
@@ -46,6 +59,7 @@ enum exec_reason {
 	EXEC_KILLED,
 	EXEC_NOT_STARTED,
 	EXEC_LOST,
+	EXEC_REASON_COUNT,
 };
 
 struct exec_end {
@@ -57,6 +71,9 @@ struct exec_end {
 	bool output_dropped; /* the client did not keep up while it was being ended */
 	char message[256];   /* why it did not start or was lost; "" otherwise */
 };
+
+/* "exited", "signaled", ... */
+const char *exec_reason_name(enum exec_reason reason);
 
 /* The fields of an `exit` event, into an object that the caller has opened. */
 void exec_end_write(const struct exec_end *end, struct json_writer *w);

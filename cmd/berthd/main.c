@@ -24,6 +24,7 @@
 #include "cmd/berthd/sockets.h"
 #include "daemon/berthd.h"
 #include "daemon/lock.h"
+#include "daemon/logs.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "daemon/systemd.h"
@@ -38,6 +39,7 @@ struct program {
 	struct sockets sockets;
 	struct tokens *tokens;
 	struct privileges privileges;
+	struct logs *logs;
 	bool is_loaded; /* the registry knows its sandboxes, or `load_err` says why not */
 	struct err load_err;
 	int lock_fd, keeper_fd;
@@ -260,6 +262,17 @@ static int open_store(struct program *p, struct err *err)
 	return store_open(&b->store, &p->loop, path, b->config.store_sync, err);
 }
 
+static int open_logs(struct program *p, struct err *err)
+{
+	const char *state_dir = p->berthd.config.paths.state_dir;
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/berthd/logs", state_dir) >= (int)sizeof(path))
+		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
+			       "the state directory's path is too long");
+	return logs_open(&p->logs, &p->loop, path, err);
+}
+
 static void watch_signal(struct program *p, uv_signal_t *handle, uv_signal_cb callback, int number)
 {
 	uv_signal_init(&p->loop, handle);
@@ -330,8 +343,15 @@ static int load_sandboxes(struct program *p, struct err *err)
 	int r;
 
 	r = registry_new(&b->registry,
-			 &(struct registry_config){&p->loop, b->store, b->config.paths.run_dir,
-						   p->keeper_fd, on_loaded, p},
+			 &(struct registry_config){
+				 .loop = &p->loop,
+				 .store = b->store,
+				 .run_dir = b->config.paths.run_dir,
+				 .logs = p->logs,
+				 .keeper_fd = p->keeper_fd,
+				 .ready = on_loaded,
+				 .arg = p,
+			 },
 			 err);
 	if (r < 0)
 		return r;
@@ -362,6 +382,8 @@ static int start(struct program *p, struct err *err)
 		r = start_privileged(p, err);
 	if (r == 0)
 		r = open_store(p, err);
+	if (r == 0)
+		r = open_logs(p, err);
 	if (r == 0)
 		r = load_sandboxes(p, err);
 	if (r < 0)
@@ -421,6 +443,8 @@ static void finish(struct program *p)
 		store_close(b->store);
 	if (b->registry)
 		registry_free(b->registry);
+	if (p->logs)
+		logs_close(p->logs);
 	if (b->api)
 		server_free(b->api);
 	if (b->preview)

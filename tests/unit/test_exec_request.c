@@ -253,6 +253,50 @@ static void test_tail(void)
 	tap_ok("unfinished characters");
 }
 
+static int parse_process(const char *text, struct process_request *ret)
+{
+	err = (struct err){0};
+	return process_request_parse(&arena, str_of(text), ret, &err);
+}
+
+static void test_process(void)
+{
+	static const char *const bad[] = {
+		"{}",
+		"{\"argv\":[]}",
+		"{\"argv\":[\"a\"],\"stdin\":\"x\"}",
+		"{\"argv\":[\"a\"],\"detach\":true}",
+		"{\"argv\":[\"a\"],\"timeout\":-0.5}",
+		"{\"argv\":[\"a\"],\"timeout\":1e300}",
+		"{\"argv\":[\"a\"],\"timeout_ms\":1e3}",
+		"{\"argv\":[\"a\"],\"autostart\":1}",
+		"{\"argv\":[\"a\"],\"env\":{\"=\":\"\"}}",
+	};
+	struct process_request q = {.id = STR("")}, again;
+	struct buf text;
+
+	arena_close(&arena);
+	check(parse_process("{\"argv\":[\"a\"]}", &q) == 0);
+	check(!q.id.len && !q.autostart && !q.exec.timeout_ms && !q.exec.has_stdin);
+	check(parse_process(
+		      "{\"id\":\"Web\",\"command\":\"x \\\" y\",\"cwd\":\"/tmp\",\"user\":\"root\","
+		      "\"env\":{\"A\":\"1=\\n\",\"B\":\"\"},\"timeout\":1.5,\"autostart\":true}",
+		      &q) == 0);
+	check(str_eq(q.id, STR("Web")) && q.autostart && q.exec.timeout_ms == 2);
+	buf_init(&text, 4096);
+	check(process_request_store(&q, &text) == 0 && buf_append(&text, "", 1) == 0);
+	check(parse_process(buf_at(&text), &again) == 0);
+	check(str_eq(again.exec.argv, q.exec.argv) && str_eq(again.exec.env, q.exec.env));
+	check(str_eq(again.exec.cwd, q.exec.cwd) && str_eq(again.exec.user, q.exec.user));
+	check(again.exec.timeout_ms == 2 && again.autostart && !again.id.len);
+	buf_close(&text);
+	for (size_t i = 0; i < array_len(bad); i++) {
+		check(parse_process(bad[i], &q) == -EINVAL);
+		check(err.code == ERR_INVALID_REQUEST);
+	}
+	tap_ok("a process is read, stored, and read again");
+}
+
 int main(void)
 {
 	arena_init(&arena, 128 << 20);
@@ -263,6 +307,7 @@ int main(void)
 	test_limits();
 	test_end();
 	test_tail();
+	test_process();
 	arena_close(&arena);
 	return tap_done();
 }

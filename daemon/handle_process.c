@@ -1,0 +1,476 @@
+/* Routes of background processes: start, list, show, signal, end. */
+#include "daemon/handle_process.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "daemon/berthd.h"
+#include "daemon/handle_sandbox.h"
+#include "daemon/registry.h"
+#include "daemon/routes.h"
+#include "proto/uri.h"
+
+#define GRACE_MAX_MS   600000
+#define SIGNAL_MAX     64
+#define SIGNAL_DEFAULT 15
+
+static void reply_no_memory(struct exchange *x)
+{
+	struct err err;
+
+	err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	exchange_reply_err(x, &err);
+}
+
+static void reply_gone(struct exchange *x)
+{
+	struct err err;
+
+	err_set(&err, -ECONNRESET, ERR_REQUEST_TIMEOUT, "the client went away");
+	exchange_reply_err(x, &err);
+}
+
+/* --- reading the request --- */
+
+int handle_process_find(struct exchange *x, struct process **ret, struct err *err)
+{
+	struct sandbox *sb;
+	struct sandbox_id id;
+	struct str text;
+	int r = handle_find(x, false, &sb, err);
+
+	if (r < 0)
+		return r;
+	if (uri_decode(exchange_arena(x), exchange_captures(x)->items[1], &text) < 0 ||
+	    sandbox_id_parse(text, &id) < 0)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "a process ID has 1 to 63 letters, digits and dashes, and begins "
+			       "and ends with a letter or digit");
+	*ret = process_find(sb, &id);
+	/* Nobody was told yet of one that is being started. */
+	if (!*ret || ((*ret)->state == PROCESS_STARTING && !(*ret)->is_revived))
+		return err_set(err, -ENOENT, ERR_NOT_FOUND,
+			       "there is no process \"%s\" in the sandbox", id.text);
+	return 0;
+}
+
+static int parse_number(struct str text, uint64_t *ret)
+{
+	uint64_t value = 0;
+
+	if (!text.len)
+		return -EINVAL;
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.at[i] < '0' || text.at[i] > '9' ||
+		    __builtin_mul_overflow(value, 10, &value) ||
+		    __builtin_add_overflow(value, (uint64_t)(text.at[i] - '0'), &value))
+			return -EINVAL;
+	}
+	*ret = value;
+	return 0;
+}
+
+static int query(struct exchange *x, const char *name, struct str *ret, struct err *err)
+{
+	int r = uri_query(exchange_arena(x), exchange_head(x)->query, str_of(name), ret);
+
+	if (r < 0)
+		return err_set(err, r, ERR_INVALID_REQUEST, "%s is given twice, or badly escaped",
+			       name);
+	return r;
+}
+
+int handle_query_number(struct exchange *x, const char *name, uint64_t *ret, struct err *err)
+{
+	struct str text;
+	int r = query(x, name, &text, err);
+
+	if (r > 0 && parse_number(text, ret) < 0)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s must be a number", name);
+	return r;
+}
+
+int handle_query_flag(struct exchange *x, const char *name, bool *ret, struct err *err)
+{
+	struct str text;
+	int r = query(x, name, &text, err);
+
+	if (r <= 0)
+		return r;
+	if (str_eq(text, STR("1")) || str_eq(text, STR("true")))
+		*ret = true;
+	else if (str_eq(text, STR("0")) || str_eq(text, STR("false")))
+		*ret = false;
+	else
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s must be 1 or 0", name);
+	return 0;
+}
+
+int handle_stream_name(struct str name, unsigned *ret_kind, struct err *err)
+{
+	if (str_eq(name, STR("both")))
+		*ret_kind = 0;
+	else if (str_eq(name, STR("stdout")))
+		*ret_kind = JOURNAL_STDOUT;
+	else if (str_eq(name, STR("stderr")))
+		*ret_kind = JOURNAL_STDERR;
+	else
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "stream must be \"stdout\", \"stderr\" or \"both\"");
+	return 0;
+}
+
+int handle_cursor(struct str text, uint64_t most, uint64_t *ret, struct err *err)
+{
+	uint64_t cursor;
+
+	if (parse_number(text, &cursor) < 0 || cursor > most)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "that cursor was never given: it must be a number up to %llu",
+			       (unsigned long long)most);
+	*ret = cursor;
+	return 0;
+}
+
+/* --- showing --- */
+
+static void write_process(struct json_writer *w, const struct process *p)
+{
+	json_object(w);
+	process_write(p, w);
+	json_object_end(w);
+}
+
+static void reply_process(struct exchange *x, const struct sandbox *sb, const struct process *p)
+{
+	struct json_writer w;
+
+	if (sb)
+		handle_generation(x, sb);
+	json_writer_init(&w, false);
+	write_process(&w, p);
+	exchange_reply_json(x, 200, &w);
+	json_writer_close(&w);
+}
+
+void handle_process_get(struct exchange *x)
+{
+	struct process *p;
+	struct err err;
+
+	if (handle_process_find(x, &p, &err) < 0)
+		exchange_reply_err(x, &err);
+	else
+		reply_process(x, p->sb, p);
+}
+
+void handle_process_list(struct exchange *x)
+{
+	struct sandbox *sb;
+	struct json_writer w;
+	struct err err;
+
+	if (handle_find(x, false, &sb, &err) < 0) {
+		exchange_reply_err(x, &err);
+		return;
+	}
+	handle_generation(x, sb);
+	json_writer_init(&w, false);
+	json_array(&w);
+	list_for_each (node, &sb->processes) {
+		struct process *p = list_entry(node, struct process, link);
+
+		if (p->state != PROCESS_STARTING || p->is_revived)
+			write_process(&w, p);
+	}
+	json_array_end(&w);
+	exchange_reply_json(x, 200, &w);
+	json_writer_close(&w);
+}
+
+/* --- starting --- */
+
+struct start_call {
+	struct exchange *x; /* NULL: the client is gone, and that was answered */
+	struct sandbox *sb;
+	struct sandbox_wait wait;
+	struct process_wait started;
+	struct process_request request;
+};
+
+static void finish_start(struct start_call *c, struct process *p, const struct err *err)
+{
+	if (c->x) {
+		exchange_on_gone(c->x, NULL, NULL);
+		if (err)
+			exchange_reply_err(c->x, err);
+		else
+			reply_process(c->x, p->sb, p);
+	}
+	free(c);
+}
+
+static void on_process_runs(struct process_wait *wait, struct process *p, const struct err *err)
+{
+	finish_start(container_of(wait, struct start_call, started), p, err);
+}
+
+static void start(struct start_call *c)
+{
+	struct err err;
+
+	if (process_start(c->sb, &c->request, &c->started, &err) < 0)
+		finish_start(c, NULL, &err);
+}
+
+static void on_sandbox_runs(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
+{
+	struct start_call *c = container_of(wait, struct start_call, wait);
+
+	if (err)
+		finish_start(c, NULL, err);
+	else
+		start(c);
+}
+
+/* A process that is being started is meant to outlive its client. */
+static void on_start_gone(void *arg)
+{
+	struct start_call *c = arg;
+	bool is_begun = list_is_empty(&c->wait.link);
+
+	sandbox_cancel(&c->wait);
+	reply_gone(take(c->x));
+	if (!is_begun)
+		free(c); /* what it asked for was in the exchange's memory */
+}
+
+void handle_process_run(struct exchange *x, const struct process_request *request)
+{
+	struct start_call *c = calloc(1, sizeof(*c));
+	struct err err;
+	int r;
+
+	if (!c) {
+		reply_no_memory(x);
+		return;
+	}
+	c->x = x;
+	c->request = *request;
+	c->wait.done = on_sandbox_runs;
+	c->started.done = on_process_runs;
+	list_init(&c->wait.link);
+	list_init(&c->started.link);
+	r = handle_find(x, true, &c->sb, &err);
+	if (r == 0) {
+		exchange_on_gone(x, on_start_gone, c);
+		r = sandbox_use(c->sb, &c->wait, &err);
+	}
+	if (r < 0) {
+		struct sandbox *sb = c->sb;
+
+		finish_start(c, NULL, &err);
+		if (sb)
+			sandbox_discard(sb);
+	} else if (r == 1) {
+		start(c);
+	}
+}
+
+void handle_process_start(struct exchange *x)
+{
+	struct process_request request = {.id = {NULL, 0}};
+	struct err err;
+
+	if (process_request_parse(exchange_arena(x), exchange_buffered(x), &request, &err) < 0)
+		exchange_reply_err(x, &err);
+	else
+		handle_process_run(x, &request);
+}
+
+/* --- signals --- */
+
+struct signal_body {
+	uint64_t signal;
+};
+
+void handle_process_kill(struct exchange *x)
+{
+	static const struct json_field fields[] = {
+		{"signal", JSON_UINT, offsetof(struct signal_body, signal), false, 0, NULL, 0},
+		{NULL, JSON_BOOL, 0, false, 0, NULL, 0},
+	};
+	struct signal_body body = {SIGNAL_DEFAULT};
+	struct process *p;
+	struct err err;
+	int r = handle_process_find(x, &p, &err);
+
+	if (r == 0 && exchange_buffered(x).len)
+		r = json_parse(exchange_arena(x), exchange_buffered(x), fields, &body, &err);
+	if (r == 0 && (body.signal < 1 || body.signal > SIGNAL_MAX))
+		r = err_set(&err, -EINVAL, ERR_INVALID_REQUEST,
+			    "signal must be a number from 1 to %d", SIGNAL_MAX);
+	if (r < 0) {
+		exchange_reply_err(x, &err);
+		return;
+	}
+	process_signal(p, (int)body.signal);
+	handle_generation(x, p->sb);
+	exchange_reply_empty(x, 204);
+}
+
+/* --- ending --- */
+
+struct ending {
+	struct end_call *call;
+	struct process *p; /* held */
+	struct process_wait wait;
+	bool is_gone; /* it never ran */
+};
+
+/* One that was named, or all. What was asked for goes on if the client goes away. */
+struct end_call {
+	struct exchange *x;
+	bool is_list;
+	uint64_t generation;
+	unsigned pending;
+	size_t len;
+	struct ending items[];
+};
+
+static void reply_ended(struct end_call *c)
+{
+	struct json_writer w;
+
+	json_writer_init(&w, false);
+	if (c->is_list)
+		json_array(&w);
+	for (size_t i = 0; i < c->len; i++) {
+		if (!c->items[i].is_gone || !c->is_list)
+			write_process(&w, c->items[i].p);
+	}
+	if (c->is_list)
+		json_array_end(&w);
+	exchange_reply_json(c->x, 200, &w);
+	json_writer_close(&w);
+}
+
+static void finish_end(struct end_call *c)
+{
+	if (c->pending)
+		return;
+	if (c->x) {
+		exchange_on_gone(c->x, NULL, NULL);
+		reply_ended(c);
+	}
+	for (size_t i = 0; i < c->len; i++)
+		process_release(c->items[i].p);
+	free(c);
+}
+
+static void on_process_ended(struct process_wait *wait, struct process *p, const struct err *err)
+{
+	struct ending *e = container_of(wait, struct ending, wait);
+
+	e->is_gone = err != NULL;
+	e->call->pending--;
+	finish_end(e->call);
+}
+
+static void on_end_gone(void *arg)
+{
+	struct end_call *c = arg;
+
+	reply_gone(take(c->x));
+}
+
+static struct end_call *end_call_new(struct exchange *x, const struct sandbox *sb, size_t room)
+{
+	struct end_call *c = calloc(1, sizeof(*c) + room * sizeof(struct ending));
+
+	if (!c) {
+		reply_no_memory(x);
+		return NULL;
+	}
+	c->x = x;
+	c->pending = 1; /* the caller, until all were asked */
+	handle_generation(x, sb);
+	exchange_on_gone(x, on_end_gone, c);
+	return c;
+}
+
+static void end_one(struct end_call *c, struct process *p, uint64_t grace_ms)
+{
+	struct ending *e = &c->items[c->len++];
+
+	e->call = c;
+	e->p = p;
+	e->wait.done = on_process_ended;
+	list_init(&e->wait.link);
+	process_hold(p);
+	process_end(p, grace_ms);
+	if (process_wait_end(p, &e->wait) == 0)
+		c->pending++;
+}
+
+static int take_grace(struct exchange *x, uint64_t *ret, struct err *err)
+{
+	int r = handle_query_number(x, "grace_ms", ret, err);
+
+	if (r >= 0 && *ret > GRACE_MAX_MS)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "grace_ms must be at most %d",
+			       GRACE_MAX_MS);
+	return r;
+}
+
+void handle_process_delete(struct exchange *x)
+{
+	uint64_t grace_ms = 0;
+	struct end_call *c;
+	struct process *p;
+	struct err err;
+	int r = handle_process_find(x, &p, &err);
+
+	if (r == 0)
+		r = take_grace(x, &grace_ms, &err);
+	if (r < 0) {
+		exchange_reply_err(x, &err);
+		return;
+	}
+	c = end_call_new(x, p->sb, 1);
+	if (!c)
+		return;
+	end_one(c, p, grace_ms);
+	c->pending--;
+	finish_end(c);
+}
+
+void handle_process_delete_all(struct exchange *x)
+{
+	uint64_t grace_ms = 0;
+	struct end_call *c;
+	struct sandbox *sb;
+	struct err err;
+	int r = handle_find(x, false, &sb, &err);
+
+	if (r == 0)
+		r = take_grace(x, &grace_ms, &err);
+	if (r < 0) {
+		exchange_reply_err(x, &err);
+		return;
+	}
+	c = end_call_new(x, sb, sb->processes_len);
+	if (!c)
+		return;
+	c->is_list = true;
+	list_for_each_safe (node, &sb->processes) {
+		struct process *p = list_entry(node, struct process, link);
+
+		if (p->state != PROCESS_ENDED)
+			end_one(c, p, grace_ms);
+	}
+	c->pending--;
+	finish_end(c);
+}

@@ -1,0 +1,554 @@
+#include "daemon/process.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "daemon/handle_sandbox.h"
+#include "daemon/logs.h"
+#include "daemon/process_record.h"
+#include "daemon/registry.h"
+
+#define ID_MADE_LEN 26
+
+static const struct exec_ops exec_ops;
+
+/* --- memory --- */
+
+static void on_grace_closed(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+static void destroy(struct process *p)
+{
+	if (p->journal)
+		journal_close(p->journal);
+	free((char *)p->spec.at);
+	free((char *)p->command.at);
+	free(p->cwd);
+	if (p->has_grace)
+		uv_close((uv_handle_t *)&p->grace, on_grace_closed);
+	else
+		free(p);
+}
+
+void process_hold(struct process *p)
+{
+	p->holders++;
+}
+
+void process_release(struct process *p)
+{
+	if (--p->holders == 0)
+		destroy(p);
+}
+
+static struct process *process_new(struct sandbox *sb, const struct sandbox_id *id)
+{
+	struct process *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->sb = sb;
+	p->id = *id;
+	p->holders = 1; /* the sandbox */
+	list_init(&p->starts);
+	list_init(&p->ends);
+	list_append(&sb->processes, &p->link);
+	sb->processes_len++;
+	return p;
+}
+
+/* The sandbox has it no more. */
+static void leave_sandbox(struct process *p)
+{
+	list_remove(&p->link);
+	p->sb->processes_len--;
+	p->sb = NULL;
+	process_release(p);
+}
+
+/* With its output; its record is another matter. */
+static void forget(struct process *p)
+{
+	logs_remove(registry_logs(p->sb->registry), &p->sb->id, &p->id);
+	leave_sandbox(p);
+}
+
+struct process *process_find(struct sandbox *sb, const struct sandbox_id *id)
+{
+	list_for_each (node, &sb->processes) {
+		struct process *p = list_entry(node, struct process, link);
+
+		if (strcmp(p->id.text, id->text) == 0)
+			return p;
+	}
+	return NULL;
+}
+
+/* --- those who wait --- */
+
+static void tell(struct process *p, struct list *waits, const struct err *err)
+{
+	struct list now;
+
+	list_init(&now);
+	while (!list_is_empty(waits))
+		list_move(&now, waits->next);
+	while (!list_is_empty(&now)) {
+		struct process_wait *wait = list_entry(now.next, struct process_wait, link);
+
+		list_remove(&wait->link);
+		wait->done(wait, p, err);
+	}
+}
+
+int process_wait_end(struct process *p, struct process_wait *wait)
+{
+	if (p->state == PROCESS_ENDED)
+		return 1;
+	list_append(&p->ends, &wait->link);
+	return 0;
+}
+
+void process_cancel(struct process_wait *wait)
+{
+	list_remove(&wait->link);
+}
+
+/* --- its output --- */
+
+static int open_journal(struct process *p, struct err *err)
+{
+	uint64_t bound = p->sb->settings.limits.output_bytes;
+	char path[LOGS_PATH_SIZE];
+	int r;
+
+	if (p->journal)
+		return 0;
+	r = logs_make(registry_logs(p->sb->registry), &p->sb->id, &p->id, path, err);
+	return r < 0 ? r
+		     : journal_open(&p->journal, path, bound ? bound : PROCESS_OUTPUT_BYTES, err);
+}
+
+struct journal *process_read(struct process *p, struct err *err)
+{
+	if (!p->sb && !p->journal) {
+		err_set(err, -ENOENT, ERR_NOT_FOUND, "the process is gone");
+		return NULL;
+	}
+	if (open_journal(p, err) < 0)
+		return NULL;
+	if (!p->exec)
+		journal_rest(p->journal);
+	p->readers++;
+	return p->journal;
+}
+
+static void close_journal(struct process *p)
+{
+	if (p->exec || p->state == PROCESS_ENDING || p->readers || !p->journal)
+		return;
+	journal_close(take(p->journal));
+}
+
+void process_read_end(struct process *p)
+{
+	p->readers--;
+	close_journal(p);
+}
+
+static ssize_t on_pull(void *arg, bool is_stderr, int fd)
+{
+	struct process *p = arg;
+
+	return journal_pull(p->journal, is_stderr ? JOURNAL_STDERR : JOURNAL_STDOUT, fd);
+}
+
+/* --- its life --- */
+
+static void on_end_stored(void *arg, int result, const struct err *err)
+{
+	struct process *p = arg;
+
+	/* Then the next berthd will hear of it again, from init, and say no other thing. */
+	if (result < 0)
+		log_error("sandbox=%s process=%s its end is not stored: %s",
+			  p->sb ? p->sb->id.text : "", p->id.text, err->sentence);
+	else if (p->sb)
+		exec_forget(p->sb, p->generation, p->number);
+	if (p->state == PROCESS_ENDING) {
+		p->state = PROCESS_ENDED;
+		p->is_over = true;
+		tell(p, &p->ends, NULL);
+		if (p->journal)
+			journal_tell(p->journal);
+		close_journal(p);
+	}
+	if (p->sb)
+		process_record_prune(p->sb, forget);
+	if (p->sb && !process_is_ending(p->sb))
+		sandbox_processes_ended(p->sb);
+	process_release(p);
+}
+
+bool process_is_ending(const struct sandbox *sb)
+{
+	list_for_each (node, &sb->processes) {
+		if (list_entry(node, struct process, link)->state == PROCESS_ENDING)
+			return true;
+	}
+	return false;
+}
+
+static void end_with(struct process *p, const struct exec_end *end)
+{
+	p->end = *end;
+	p->ended_at_ms = registry_now_ms();
+	if (p->is_adopted && p->ended_at_ms > p->started_at_ms)
+		p->end.duration_ms = (uint64_t)(p->ended_at_ms - p->started_at_ms);
+	if (p->journal) {
+		p->log_start = journal_start(p->journal);
+		p->log_end = journal_end(p->journal);
+		journal_rest(p->journal);
+	}
+	p->state = PROCESS_ENDING;
+	log_info("sandbox=%s process=%s ended reason=%s exit_code=%d", p->sb->id.text, p->id.text,
+		 exec_reason_name(end->reason), end->exit_code);
+	process_record_save(p, on_end_stored);
+}
+
+/* It never ran, and whoever asked for it hears why. Nothing of it stays. */
+static void fail_start(struct process *p, enum err_code code, const char *sentence)
+{
+	struct err err;
+
+	err_set(&err, -ECHILD, code, "%s", sentence);
+	process_hold(p);
+	forget(p);
+	tell(p, &p->starts, &err);
+	tell(p, &p->ends, &err);
+	process_release(p);
+}
+
+static void on_ended(void *arg, const struct exec_end *end)
+{
+	struct process *p = arg;
+
+	p->exec = NULL;
+	if (p->has_grace)
+		uv_timer_stop(&p->grace);
+	if (p->on_room)
+		p->on_room(p->writer);
+	if (p->state == PROCESS_STARTING && !p->pid && !p->is_revived) {
+		exec_forget(p->sb, p->generation, p->number);
+		fail_start(p, end->reason == EXEC_LOST ? ERR_EXEC_TRANSPORT_ERROR : ERR_EXEC_ERROR,
+			   end->message[0] ? end->message : "it was ended before it had started");
+	} else {
+		end_with(p, end);
+	}
+}
+
+static void on_run_stored(void *arg, int result, const struct err *err)
+{
+	struct process *p = arg;
+
+	if (result < 0) {
+		/* Nobody was told of it, and a later berthd would not know it. */
+		log_error("sandbox=%s process=%s is not stored: %s", p->sb ? p->sb->id.text : "",
+			  p->id.text, err->sentence);
+		if (p->exec)
+			exec_kill(p->exec);
+		tell(p, &p->starts, err);
+	} else {
+		if (p->state == PROCESS_STARTING)
+			p->state = PROCESS_RUNNING;
+		tell(p, &p->starts, NULL);
+	}
+	process_release(p);
+}
+
+static void on_started(void *arg, uint32_t pid)
+{
+	struct process *p = arg;
+
+	if (p->is_adopted)
+		return;
+	p->pid = pid;
+	process_record_save(p, on_run_stored);
+}
+
+/* `ended` follows with the same, when nothing is left. */
+static void on_exited(void *arg, const struct exec_end *end)
+{
+}
+
+static void on_stdin_ready(void *arg)
+{
+	struct process *p = arg;
+
+	if (p->on_room)
+		p->on_room(p->writer);
+}
+
+static const struct exec_ops exec_ops = {
+	.ended = on_ended,
+	.stdin_ready = on_stdin_ready,
+	.started = on_started,
+	.pull = on_pull,
+	.exited = on_exited,
+};
+
+/* --- starting --- */
+
+static int launch(struct process *p, const struct process_request *request, struct arena *arena,
+		  struct err *err)
+{
+	struct exec_request exec = request->exec;
+	int r = handle_env(arena, p->sb, &exec, err);
+
+	if (r == 0)
+		r = open_journal(p, err);
+	if (r < 0)
+		return r;
+	exec.is_kept = exec.has_stdin = true;
+	p->state = PROCESS_STARTING;
+	p->generation = p->sb->generation;
+	p->pid = 0;
+	p->started_at_ms = registry_now_ms();
+	p->ended_at_ms = 0;
+	p->is_adopted = p->is_stdin_ended = p->is_over = false;
+	p->timeout_ms = exec.timeout_ms;
+	p->exec = exec_new(p->sb, &exec, &exec_ops, p, err);
+	if (!p->exec)
+		return -EAGAIN;
+	p->number = exec_number(p->exec);
+	return 0;
+}
+
+static int take_id(struct str given, struct sandbox_id *ret, struct err *err)
+{
+	static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
+	unsigned char bytes[ID_MADE_LEN];
+
+	if (given.len && sandbox_id_parse(given, ret) < 0)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "id must have 1 to 63 letters, digits and dashes, and begin and end "
+			       "with a letter or digit");
+	if (given.len)
+		return 0;
+	*ret = (struct sandbox_id){{0}};
+	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+		return err_set(err, -EIO, ERR_INTERNAL, "the kernel gives no random bytes");
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		ret->text[i] = base32[bytes[i] & 31];
+	return 0;
+}
+
+/* Its name may be used again when it has ended. */
+static int make_way(struct sandbox *sb, const struct sandbox_id *id, struct err *err)
+{
+	struct process *p = process_find(sb, id);
+
+	if (p && p->state != PROCESS_ENDED)
+		return err_set(err, -EEXIST, ERR_CONFLICT,
+			       "a process \"%s\" is running already: end it first, or choose "
+			       "another ID",
+			       id->text);
+	if (p)
+		forget(p);
+	return 0;
+}
+
+int process_start(struct sandbox *sb, const struct process_request *request,
+		  struct process_wait *wait, struct err *err)
+{
+	struct sandbox_id id;
+	struct process *p = NULL;
+	struct arena arena;
+	int r = take_id(request->id, &id, err);
+
+	if (r == 0)
+		r = make_way(sb, &id, err);
+	if (r < 0)
+		return r;
+	p = process_new(sb, &id);
+	if (!p || process_record_describe(p, request) < 0) {
+		if (p)
+			forget(p);
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	}
+	arena_init(&arena, 4 * AGENT_ARGS_MAX);
+	r = launch(p, request, &arena, err);
+	arena_close(&arena);
+	if (r < 0)
+		forget(p);
+	else
+		list_append(&p->starts, &wait->link);
+	return r;
+}
+
+static void revive(struct process *p)
+{
+	struct process_request request = {.id = {NULL, 0}};
+	struct exec_end end = {.reason = EXEC_NOT_STARTED, .exit_code = 126};
+	struct arena arena;
+	struct err err;
+	int r;
+
+	arena_init(&arena, 8 * AGENT_ARGS_MAX);
+	r = process_request_parse(&arena, p->spec, &request, &err);
+	p->is_revived = true;
+	if (r == 0)
+		r = launch(p, &request, &arena, &err);
+	arena_close(&arena);
+	list_move(&p->sb->processes, &p->link); /* it is the newest now */
+	if (r < 0) {
+		log_error("sandbox=%s process=%s does not start: %s", p->sb->id.text, p->id.text,
+			  err.sentence);
+		p->generation = p->sb->generation;
+		p->pid = 0;
+		p->started_at_ms = registry_now_ms();
+		snprintf(end.message, sizeof(end.message), "%.250s", err.sentence);
+		end_with(p, &end);
+	}
+}
+
+void process_autostart_all(struct sandbox *sb)
+{
+	struct list *node = sb->processes.next;
+
+	/* Each goes to the end of the list: so many are looked at. */
+	for (unsigned left = sb->processes_len; left > 0; left--) {
+		struct process *p = list_entry(node, struct process, link);
+
+		node = node->next;
+		if (p->is_autostart && p->spec.len && p->state == PROCESS_ENDED)
+			revive(p);
+	}
+}
+
+/* --- ending --- */
+
+static void on_grace_over(uv_timer_t *timer)
+{
+	struct process *p = timer->data;
+
+	if (p->exec)
+		exec_kill(p->exec);
+}
+
+void process_end(struct process *p, uint64_t grace_ms)
+{
+	bool was_autostart = p->is_autostart;
+
+	p->is_autostart = false;
+	if (!p->exec) {
+		if (was_autostart && p->state == PROCESS_ENDED) {
+			p->state = PROCESS_ENDING;
+			process_record_save(p, on_end_stored);
+		}
+		return;
+	}
+	if (was_autostart && p->state == PROCESS_RUNNING)
+		process_record_save(p, on_run_stored);
+	if (!grace_ms) {
+		exec_kill(p->exec);
+		return;
+	}
+	if (!p->has_grace)
+		uv_timer_init(registry_loop(p->sb->registry), &p->grace);
+	p->has_grace = true;
+	p->grace.data = p;
+	uv_timer_start(&p->grace, on_grace_over, grace_ms, 0);
+	exec_signal(p->exec, SIGTERM);
+}
+
+void process_signal(struct process *p, int signal)
+{
+	if (p->exec)
+		exec_signal(p->exec, signal);
+}
+
+/* --- those of an earlier berthd --- */
+
+void process_load(struct sandbox *sb, const struct process_fact *fact)
+{
+	struct process *p = process_new(sb, &fact->id);
+
+	if (!p)
+		return;
+	if (process_record_restore(p, fact) < 0)
+		log_error("sandbox=%s process=%s its record cannot be read", sb->id.text,
+			  p->id.text);
+}
+
+static void lose(struct process *p, const char *why)
+{
+	struct exec_end end = {.reason = EXEC_LOST, .exit_code = -1};
+
+	snprintf(end.message, sizeof(end.message), "%.250s", why);
+	end_with(p, &end);
+}
+
+static void adopt(struct process *p)
+{
+	int64_t left = p->started_at_ms + (int64_t)p->timeout_ms - registry_now_ms();
+	struct err err;
+
+	p->is_adopted = true;
+	if (open_journal(p, &err) == 0)
+		p->exec = exec_adopt(p->sb, p->number, &exec_ops, p, &err);
+	if (!p->exec)
+		lose(p, err.sentence);
+	else if (p->timeout_ms)
+		exec_set_timeout(p->exec, left > 1 ? (uint64_t)left : 1);
+}
+
+void process_adopt_all(struct sandbox *sb)
+{
+	list_for_each_safe (node, &sb->processes) {
+		struct process *p = list_entry(node, struct process, link);
+
+		if (p->state != PROCESS_RUNNING || p->exec)
+			continue;
+		/* The end of an earlier life could not be stored. */
+		if (p->generation != sb->generation)
+			lose(p, "the sandbox was started anew, and its end is not known");
+		else
+			adopt(p);
+	}
+}
+
+void process_lose_all(struct sandbox *sb)
+{
+	list_for_each_safe (node, &sb->processes) {
+		struct process *p = list_entry(node, struct process, link);
+
+		if (p->state == PROCESS_RUNNING && !p->exec)
+			lose(p, "the sandbox ended while berthd was away");
+	}
+}
+
+void process_free_all(struct sandbox *sb)
+{
+	while (!list_is_empty(&sb->processes)) {
+		struct process *p = list_entry(sb->processes.next, struct process, link);
+
+		process_hold(p);
+		leave_sandbox(p);
+		p->exec = NULL; /* which lives on with init, or is gone */
+		/* Who follows it sees that nothing more will come. */
+		p->state = PROCESS_ENDED;
+		if (p->journal)
+			journal_tell(p->journal);
+		process_release(p);
+	}
+}

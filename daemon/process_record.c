@@ -1,0 +1,269 @@
+#include "daemon/process_record.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "daemon/handle_sandbox.h"
+#include "daemon/registry.h"
+#include "proto/frame.h"
+#include "proto/time_text.h"
+
+#define SHOWN_ARGS  16
+#define SHOWN_BYTES 200 /* of each */
+
+/* --- what a request says --- */
+
+static int copy_str(struct str *ret, struct str from)
+{
+	char *copy = malloc(from.len + 1);
+
+	if (!copy)
+		return -ENOMEM;
+	if (from.len)
+		memcpy(copy, from.at, from.len);
+	copy[from.len] = '\0';
+	free((char *)ret->at);
+	*ret = (struct str){copy, from.len};
+	return 0;
+}
+
+/* The beginning of it, as a frame list. */
+static int copy_command(struct process *p, struct str argv)
+{
+	struct buf list;
+	const char *item;
+	int r = 0;
+
+	buf_init(&list, SHOWN_ARGS * (SHOWN_BYTES + 1));
+	for (int i = 0; r == 0 && i < SHOWN_ARGS && (item = frame_list_next(&argv)); i++) {
+		struct str s = {item, strnlen(item, SHOWN_BYTES)};
+
+		s.len = utf8_valid_len(s);
+		r = buf_append_str(&list, s);
+		if (r == 0)
+			r = buf_append(&list, "", 1);
+	}
+	if (r == 0)
+		r = copy_str(&p->command, (struct str){buf_at(&list), buf_len(&list)});
+	buf_close(&list);
+	return r;
+}
+
+static int describe(struct process *p, const struct process_request *request)
+{
+	struct str cwd = {p->cwd, 0};
+	int r = copy_command(p, request->exec.argv);
+
+	if (r == 0)
+		r = copy_str(&cwd, request->exec.cwd);
+	p->cwd = (char *)cwd.at;
+	p->timeout_ms = request->exec.timeout_ms;
+	return r;
+}
+
+int process_record_describe(struct process *p, const struct process_request *request)
+{
+	struct buf text;
+	int r = describe(p, request);
+
+	p->is_autostart = request->autostart;
+	buf_init(&text, 8 * AGENT_ARGS_MAX);
+	if (r == 0)
+		r = process_request_store(request, &text);
+	if (r == 0)
+		r = copy_str(&p->spec, (struct str){buf_at(&text), buf_len(&text)});
+	buf_close(&text);
+	return r;
+}
+
+int process_record_restore(struct process *p, const struct process_fact *fact)
+{
+	struct process_request request = {.id = {NULL, 0}};
+	struct arena arena;
+	struct err err;
+	int r;
+
+	p->generation = fact->generation;
+	p->number = fact->exec;
+	p->pid = fact->pid;
+	p->started_at_ms = fact->started_at_ms;
+	p->ended_at_ms = fact->ended_at_ms;
+	p->log_start = fact->log_start;
+	p->log_end = fact->log_end;
+	p->end = fact->end;
+	p->is_autostart = fact->is_autostart;
+	p->is_over = fact->ended_at_ms != 0;
+	p->state = p->is_over ? PROCESS_ENDED : PROCESS_RUNNING;
+	arena_init(&arena, 8 * AGENT_ARGS_MAX);
+	r = process_request_parse(&arena, fact->spec, &request, &err);
+	if (r == 0)
+		r = describe(p, &request);
+	if (r == 0 && p->is_autostart)
+		r = copy_str(&p->spec, fact->spec);
+	arena_close(&arena);
+	return r;
+}
+
+/* --- storing --- */
+
+void process_record_save(struct process *p, store_sandbox_done_fn *done)
+{
+	struct registry *registry = p->sb->registry;
+	struct process_fact fact = {
+		.sandbox = p->sb->id,
+		.id = p->id,
+		.generation = p->generation,
+		.exec = p->number,
+		.pid = p->pid,
+		.started_at_ms = p->started_at_ms,
+		.ended_at_ms = p->ended_at_ms,
+		.log_start = p->log_start,
+		.log_end = p->log_end,
+		.is_autostart = p->is_autostart,
+		.end = p->end,
+		.spec = p->spec,
+	};
+	struct err err;
+
+	if (registry_is_stopping(registry))
+		return;
+	process_hold(p);
+	if (store_process_save(registry_store(registry), &fact, done, p) < 0) {
+		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
+		done(p, -EBUSY, &err);
+	}
+	/* From now on it is on its way to the disk, and needed only to start it again. */
+	if (!p->is_autostart && p->spec.len) {
+		free((char *)p->spec.at);
+		p->spec = (struct str){NULL, 0};
+	}
+}
+
+void process_record_prune(struct sandbox *sb, void (*forget)(struct process *p))
+{
+	unsigned ended = 0;
+
+	list_for_each (node, &sb->processes) {
+		struct process *p = list_entry(node, struct process, link);
+
+		ended += p->state == PROCESS_ENDED && !p->is_autostart;
+	}
+	list_for_each_safe (node, &sb->processes) {
+		struct process *p = list_entry(node, struct process, link);
+
+		if (ended <= PROCESS_ENDED_MAX)
+			break;
+		if (p->state != PROCESS_ENDED || p->is_autostart ||
+		    registry_is_stopping(sb->registry))
+			continue;
+		store_process_delete(registry_store(sb->registry), &sb->id, &p->id);
+		forget(p);
+		ended--;
+	}
+}
+
+/* --- showing --- */
+
+static void write_time(struct json_writer *w, const char *key, int64_t at_ms)
+{
+	char text[TIME_TEXT_SIZE];
+
+	if (time_text_format(at_ms, text) < 0)
+		return;
+	json_key(w, key);
+	json_text(w, text);
+}
+
+static void write_cursor(struct json_writer *w, const char *key, uint64_t cursor)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, cursor);
+	json_key(w, key);
+	json_text(w, text);
+}
+
+static bool is_error(const struct process *p)
+{
+	return p->end.reason == EXEC_LOST || p->end.reason == EXEC_NOT_STARTED;
+}
+
+static void write_exit(const struct exec_end *end, struct json_writer *w)
+{
+	json_key(w, "exit");
+	json_object(w);
+	json_key(w, "code");
+	json_int(w, end->exit_code);
+	if (end->signal) {
+		json_key(w, "signal");
+		json_int(w, end->signal);
+	}
+	json_key(w, "timedOut");
+	json_bool(w, end->reason == EXEC_TIMEOUT);
+	json_object_end(w);
+}
+
+static void write_error(const struct exec_end *end, struct json_writer *w)
+{
+	struct str message = str_of(end->message);
+
+	message.len = utf8_valid_len(message);
+	json_key(w, "error");
+	json_object(w);
+	json_key(w, "code");
+	json_text(w, exec_reason_name(end->reason));
+	json_key(w, "message");
+	json_str(w, message);
+	json_object_end(w);
+}
+
+void process_write_end(const struct process *p, struct json_writer *w)
+{
+	json_key(w, "state");
+	json_text(w, !p->is_over ? "running" : is_error(p) ? "error" : "exited");
+	if (!p->is_over)
+		return;
+	if (is_error(p))
+		write_error(&p->end, w);
+	else
+		write_exit(&p->end, w);
+	exec_end_write(&p->end, w);
+}
+
+void process_write(const struct process *p, struct json_writer *w)
+{
+	struct str command = p->command;
+	const char *item;
+
+	json_key(w, "id");
+	json_text(w, p->id.text);
+	json_key(w, "pid");
+	json_int(w, p->pid);
+	json_key(w, "command");
+	json_array(w);
+	while ((item = frame_list_next(&command)))
+		json_text(w, item);
+	json_array_end(w);
+	json_key(w, "cwd");
+	json_text(w, p->cwd ? p->cwd : "");
+	json_key(w, "generation");
+	json_int(w, (int64_t)p->generation);
+	json_key(w, "autostart");
+	json_bool(w, p->is_autostart);
+	write_time(w, "startedAt", p->started_at_ms);
+	write_time(w, "started_at", p->started_at_ms);
+	if (p->is_over) {
+		write_time(w, "endedAt", p->ended_at_ms);
+		write_time(w, "ended_at", p->ended_at_ms);
+	}
+	process_write_end(p, w);
+	json_key(w, "log");
+	json_object(w);
+	write_cursor(w, "start", p->journal ? journal_start(p->journal) : p->log_start);
+	write_cursor(w, "end", p->journal ? journal_end(p->journal) : p->log_end);
+	json_object_end(w);
+}

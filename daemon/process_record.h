@@ -1,0 +1,20 @@
+/* The durable record of a process, and how it looks to those who ask. */
+#ifndef BERTH_DAEMON_PROCESS_RECORD_H
+#define BERTH_DAEMON_PROCESS_RECORD_H
+
+#include "daemon/process.h"
+
+/* What a request says of it. -ENOMEM. */
+int process_record_describe(struct process *p, const struct process_request *request);
+int process_record_restore(struct process *p, const struct process_fact *fact);
+
+/*
+ * Stores it as it is now; `done` is called with the process, which it must release. Not called when
+ * berthd is stopping: then nobody is told, and the next one finds out.
+ */
+void process_record_save(struct process *p, store_sandbox_done_fn *done);
+
+/* Of those that have ended only so many are kept: the oldest go, by `forget`. */
+void process_record_prune(struct sandbox *sb, void (*forget)(struct process *p));
+
+#endif

@@ -1,0 +1,46 @@
+/* What a sandbox is made of, from its first moment to its last. */
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "daemon/exec_stranger.h"
+#include "daemon/ping.h"
+#include "daemon/process.h"
+#include "daemon/registry.h"
+#include "daemon/sandbox.h"
+#include "daemon/sandbox_group.h"
+
+struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *id)
+{
+	struct sandbox *sb = calloc(1, sizeof(*sb));
+
+	if (!sb)
+		return NULL;
+	sb->registry = registry;
+	sb->id = *id;
+	sb->created_at_ms = registry_now_ms();
+	sb->oom_fd = -1;
+	settings_init(&sb->settings);
+	list_init(&sb->uses);
+	list_init(&sb->stops);
+	list_init(&sb->deletes);
+	list_init(&sb->changes);
+	list_init(&sb->execs);
+	list_init(&sb->strangers);
+	list_init(&sb->processes);
+	list_init(&sb->pings);
+	list_init(&sb->call.link);
+	list_init(&sb->group_call.link);
+	return sb;
+}
+
+void sandbox_free(struct sandbox *sb)
+{
+	ping_lose_all(sb);
+	process_free_all(sb);
+	exec_stranger_forget_all(sb);
+	if (sb->agent)
+		agent_free(take(sb->agent));
+	sandbox_groups_drop(sb);
+	settings_close(&sb->settings);
+	free(sb);
+}

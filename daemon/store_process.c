@@ -1,0 +1,254 @@
+#include "daemon/store_process.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sqlite3.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+#define LOAD_MAX (512 * 1024 * 1024) /* all facts in memory, once */
+
+struct process_op {
+	struct store_op op;
+	struct process_fact fact;
+	struct buf rows; /* of a load: fact and spec, one behind the other */
+	store_process_each_fn *each;
+	store_sandbox_done_fn *done;
+	void *arg;
+	char spec[];
+};
+
+static void finalize_p(sqlite3_stmt **statement)
+{
+	sqlite3_finalize(*statement);
+}
+
+#define cleanup_statement cleanup(finalize_p)
+
+static struct process_op *new_op(const struct process_fact *fact, store_sandbox_done_fn *done,
+				 void *arg)
+{
+	size_t len = fact ? fact->spec.len : 0;
+	struct process_op *o = calloc(1, sizeof(*o) + len + 1);
+
+	if (!o)
+		return NULL;
+	o->done = done;
+	o->arg = arg;
+	buf_init(&o->rows, LOAD_MAX);
+	if (fact) {
+		o->fact = *fact;
+		if (len)
+			memcpy(o->spec, fact->spec.at, len);
+		o->fact.spec = (struct str){o->spec, len};
+	}
+	return o;
+}
+
+static void free_op(struct process_op *o)
+{
+	buf_close(&o->rows);
+	free(o);
+}
+
+static void on_done(struct store_op *op)
+{
+	struct process_op *o = container_of(op, struct process_op, op);
+
+	if (o->done)
+		o->done(o->arg, op->result, &op->err);
+	free_op(o);
+}
+
+static int submit(struct store *store, struct process_op *o,
+		  int (*work)(struct store_op *op, struct sqlite3 *db),
+		  void (*done)(struct store_op *op))
+{
+	int r;
+
+	if (!o)
+		return -ENOMEM;
+	o->op.work = work;
+	o->op.done = done;
+	r = store_submit(store, &o->op);
+	if (r < 0)
+		free_op(o);
+	return r;
+}
+
+static int bind_numbers(sqlite3_stmt *s, const struct process_fact *f)
+{
+	const int64_t numbers[] = {
+		(int64_t)f->generation,
+		(int64_t)f->exec,
+		f->pid,
+		f->started_at_ms,
+		f->ended_at_ms,
+		(int64_t)f->log_start,
+		(int64_t)f->log_end,
+		f->end.reason,
+		f->end.exit_code,
+		f->end.signal,
+		(int64_t)f->end.duration_ms,
+		(int64_t)f->end.cpu_ms,
+		(int64_t)f->end.max_rss_bytes,
+		f->end.oom_suspected,
+		f->is_autostart,
+	};
+	int code = SQLITE_OK;
+
+	for (int i = 0; code == SQLITE_OK && i < (int)array_len(numbers); i++)
+		code = sqlite3_bind_int64(s, 5 + i, numbers[i]);
+	return code;
+}
+
+static int work_save(struct store_op *op, struct sqlite3 *db)
+{
+	const struct process_fact *f = &container_of(op, struct process_op, op)->fact;
+	static const char insert[] =
+		"INSERT OR REPLACE INTO process (sandbox, id, spec, message, generation, exec, "
+		"pid, started_at_ms, ended_at_ms, log_start, log_end, reason, exit_code, signal, "
+		"duration_ms, cpu_ms, max_rss_bytes, oom_suspected, autostart) VALUES (?1, ?2, ?3, "
+		"?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+	static const char update[] =
+		"UPDATE process SET message = ?4, generation = ?5, exec = ?6, pid = ?7, "
+		"started_at_ms = ?8, ended_at_ms = ?9, log_start = ?10, log_end = ?11, "
+		"reason = ?12, exit_code = ?13, signal = ?14, duration_ms = ?15, cpu_ms = ?16, "
+		"max_rss_bytes = ?17, oom_suspected = ?18, autostart = ?19 "
+		"WHERE sandbox = ?1 AND id = ?2 AND ?3 IS NOT NULL";
+	cleanup_statement sqlite3_stmt *s = NULL;
+
+	if (sqlite3_prepare_v2(db, f->spec.len ? insert : update, -1, &s, NULL) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 1, f->sandbox.text, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 2, f->id.text, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 3, f->spec.at, (int)f->spec.len, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_bind_blob64(s, 4, f->end.message,
+				strnlen(f->end.message, sizeof(f->end.message)),
+				SQLITE_STATIC) != SQLITE_OK ||
+	    bind_numbers(s, f) != SQLITE_OK || sqlite3_step(s) != SQLITE_DONE)
+		return store_fail(op, db, "storing a process");
+	return 0;
+}
+
+int store_process_save(struct store *store, const struct process_fact *fact,
+		       store_sandbox_done_fn *done, void *arg)
+{
+	return submit(store, new_op(fact, done, arg), work_save, on_done);
+}
+
+static int work_delete(struct store_op *op, struct sqlite3 *db)
+{
+	const struct process_fact *f = &container_of(op, struct process_op, op)->fact;
+	cleanup_statement sqlite3_stmt *s = NULL;
+
+	if (sqlite3_prepare_v2(db, "DELETE FROM process WHERE sandbox = ?1 AND id = ?2", -1, &s,
+			       NULL) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 1, f->sandbox.text, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 2, f->id.text, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_step(s) != SQLITE_DONE)
+		return store_fail(op, db, "removing a process");
+	return 0;
+}
+
+int store_process_delete(struct store *store, const struct sandbox_id *sandbox,
+			 const struct sandbox_id *id)
+{
+	struct process_fact fact = {.sandbox = *sandbox, .id = *id, .spec = {"", 0}};
+
+	return submit(store, new_op(&fact, NULL, NULL), work_delete, on_done);
+}
+
+static void read_end(sqlite3_stmt *s, struct exec_end *ret)
+{
+	int reason = sqlite3_column_int(s, 9);
+
+	*ret = (struct exec_end){
+		.reason = reason >= 0 && reason < EXEC_REASON_COUNT ? (enum exec_reason)reason
+								    : EXEC_LOST,
+		.exit_code = sqlite3_column_int(s, 10),
+		.signal = sqlite3_column_int(s, 11),
+		.duration_ms = (uint64_t)sqlite3_column_int64(s, 12),
+		.cpu_ms = (uint64_t)sqlite3_column_int64(s, 13),
+		.max_rss_bytes = (uint64_t)sqlite3_column_int64(s, 14),
+		.oom_suspected = sqlite3_column_int(s, 15) != 0,
+	};
+	snprintf(ret->message, sizeof(ret->message), "%.*s", sqlite3_column_bytes(s, 16),
+		 (const char *)sqlite3_column_blob(s, 16));
+}
+
+static int keep_row(struct process_op *o, sqlite3_stmt *s)
+{
+	struct process_fact fact = {
+		.generation = (uint64_t)sqlite3_column_int64(s, 2),
+		.exec = (uint64_t)sqlite3_column_int64(s, 3),
+		.pid = (uint32_t)sqlite3_column_int64(s, 4),
+		.started_at_ms = sqlite3_column_int64(s, 5),
+		.ended_at_ms = sqlite3_column_int64(s, 6),
+		.log_start = (uint64_t)sqlite3_column_int64(s, 7),
+		.log_end = (uint64_t)sqlite3_column_int64(s, 8),
+		.is_autostart = sqlite3_column_int(s, 18) != 0,
+		.spec = {NULL, (size_t)sqlite3_column_bytes(s, 17)},
+	};
+	int r;
+
+	read_end(s, &fact.end);
+	snprintf(fact.sandbox.text, sizeof(fact.sandbox.text), "%s",
+		 (const char *)sqlite3_column_text(s, 0));
+	snprintf(fact.id.text, sizeof(fact.id.text), "%s", (const char *)sqlite3_column_text(s, 1));
+	r = buf_append(&o->rows, &fact, sizeof(fact));
+	if (r == 0)
+		r = buf_append(&o->rows, sqlite3_column_text(s, 17), fact.spec.len);
+	return r;
+}
+
+static int work_load(struct store_op *op, struct sqlite3 *db)
+{
+	struct process_op *o = container_of(op, struct process_op, op);
+	cleanup_statement sqlite3_stmt *s = NULL;
+	int row;
+
+	if (sqlite3_prepare_v2(db,
+			       "SELECT sandbox, id, generation, exec, pid, started_at_ms, "
+			       "ended_at_ms, log_start, log_end, reason, exit_code, signal, "
+			       "duration_ms, cpu_ms, max_rss_bytes, oom_suspected, message, spec, "
+			       "autostart "
+			       "FROM process ORDER BY sandbox, started_at_ms",
+			       -1, &s, NULL) != SQLITE_OK)
+		return store_fail(op, db, "reading the processes");
+	while ((row = sqlite3_step(s)) == SQLITE_ROW) {
+		if (keep_row(o, s) < 0)
+			return err_set(&op->err, -ENOMEM, ERR_INTERNAL,
+				       "there are too many processes to be read");
+	}
+	return row == SQLITE_DONE ? 0 : store_fail(op, db, "reading the processes");
+}
+
+static void on_loaded(struct store_op *op)
+{
+	struct process_op *o = container_of(op, struct process_op, op);
+
+	while (op->result == 0 && buf_len(&o->rows)) {
+		struct process_fact fact;
+
+		memcpy(&fact, buf_at(&o->rows), sizeof(fact));
+		buf_consume(&o->rows, sizeof(fact));
+		fact.spec.at = buf_at(&o->rows);
+		o->each(o->arg, &fact);
+		buf_consume(&o->rows, fact.spec.len);
+	}
+	on_done(op);
+}
+
+int store_process_load(struct store *store, store_process_each_fn *each,
+		       store_sandbox_done_fn *done, void *arg)
+{
+	struct process_op *o = new_op(NULL, done, arg);
+
+	if (o)
+		o->each = each;
+	return submit(store, o, work_load, on_loaded);
+}
