@@ -41,6 +41,30 @@ static void check_tail(struct str s)
 	}
 }
 
+/* What is read can be stored, and is then read as the same. */
+static void check_process(struct arena *arena, struct str text)
+{
+	struct process_request q, again;
+	struct err err = {0};
+	struct buf stored;
+
+	if (process_request_parse(arena, text, &q, &err) < 0) {
+		assert(err.code != ERR_NONE);
+		return;
+	}
+	buf_init(&stored, 4 << 20);
+	assert(process_request_store(&q, &stored) == 0);
+	if (process_request_parse(arena, (struct str){buf_at(&stored), buf_len(&stored)}, &again,
+				  &err) == 0) {
+		assert(str_eq(q.exec.argv, again.exec.argv) && str_eq(q.exec.env, again.exec.env));
+		assert(q.exec.timeout_ms == again.exec.timeout_ms &&
+		       q.autostart == again.autostart);
+	} else {
+		assert(err.code == ERR_PAYLOAD_TOO_LARGE); /* the arena's limit */
+	}
+	buf_close(&stored);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct str text = {(const char *)data + 1, size - 1};
@@ -56,6 +80,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	arena_init(&arena, 1 << 20);
+	if (data[0] == 'p') {
+		check_process(&arena, text);
+		arena_close(&arena);
+		return 0;
+	}
 	r = data[0] == 'q' ? exec_request_from_query(&arena, text, &q, &err)
 			   : exec_request_parse(&arena, text, &q, &err);
 	assert((r == 0) == (err.code == ERR_NONE));
