@@ -95,7 +95,7 @@ struct sandbox {
 	struct list strangers; /* of exec_stranger.c */
 	unsigned strangers_told;
 	struct watcher *watcher; /* of watch.c; NULL: nobody watches */
-	struct list processes; /* of process.c; also those that have ended */
+	struct list processes;   /* of process.c; also those that have ended */
 	unsigned processes_len;
 	struct list pings;
 	uint64_t last_ping;
