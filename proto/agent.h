@@ -31,6 +31,7 @@
 #define AGENT_CWD_MAX   4096
 #define AGENT_USER_MAX  256
 #define AGENT_CELLS_MAX 65535
+#define AGENT_SESSION   "berth-session" /* argv[0] of a session; the others: shells to try */
 
 enum agent_type {
 	AGENT_HELLO = 1,
@@ -95,7 +96,7 @@ struct agent_exec {
  */
 struct agent_started {
 	uint64_t exec;
-	uint32_t pid; /* inside */
+	uint32_t pid; /* inside; of a command: its session's */
 };
 
 enum agent_stage {

@@ -9,8 +9,9 @@
 
 #include "proto/agent.h"
 
-#define ARGS_FIXED  1024          /* pointers that need no mapping of their own */
-#define ARGS_WORKER "berth-files" /* the argv of a file worker, whatever was asked for */
+#define ARGS_FIXED   1024          /* pointers that need no mapping of their own */
+#define ARGS_WORKER  "berth-files" /* the argv of a file worker, whatever was asked for */
+#define ARGS_SESSION AGENT_SESSION /* argv[0] of a session's feeder */
 
 struct args {
 	char **argv, **envp;

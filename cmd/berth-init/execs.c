@@ -40,6 +40,13 @@ void execs_unkeep(struct execs *execs, struct exec *exec)
 	close_fd(&exec->group_fd);
 }
 
+void execs_drop_session(struct execs *execs, struct exec *exec)
+{
+	if (exec->session_fd >= 0)
+		epoll_ctl(execs->epoll_fd, EPOLL_CTL_DEL, exec->session_fd, NULL);
+	close_fd(&exec->session_fd);
+}
+
 void execs_init(struct execs *execs)
 {
 	execs->epoll_fd = -1;
@@ -63,7 +70,11 @@ struct exec *execs_add(struct execs *execs, uint64_t number)
 	} else {
 		return NULL;
 	}
-	*exec = (struct exec){.number = number, .pidfd = -1, .supervisor_fd = -1, .group_fd = -1};
+	*exec = (struct exec){.number = number,
+			      .pidfd = -1,
+			      .supervisor_fd = -1,
+			      .group_fd = -1,
+			      .session_fd = -1};
 	list_init(&exec->number_link);
 	list_init(&exec->pid_link);
 	list_init(&exec->due_link);
@@ -77,6 +88,8 @@ void execs_remove(struct execs *execs, struct exec *exec)
 	execs_unkeep(execs, exec);
 	close_fd(&exec->pidfd);
 	execs_drop_supervisor(execs, exec);
+	execs_drop_session(execs, exec);
+	exec->is_session = exec->is_command = false;
 	execs->ends_pending -= exec->is_end_pending;
 	exec->is_end_pending = false;
 	list_remove(&exec->pid_link);

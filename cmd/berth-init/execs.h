@@ -61,6 +61,15 @@ struct exec {
 	int supervisor_fd; /* -1: it has ended, or is not wanted any more */
 	bool is_tree_empty, is_end_pending, is_end_proven;
 	uint64_t end_deadline_ms;
+	/* Sessions, see cmd/berth-init/session.h. */
+	bool is_session, is_ready;
+	int session_fd;    /* to its feeder; -1: that has ended, or will */
+	uint32_t uid, gid; /* whose pipes its commands' are */
+	bool is_over;      /* the feeder has said how the shell ended */
+	int over_status;
+	/* Commands of a session: its number. */
+	bool is_command;
+	uint64_t session;
 };
 
 struct execs {
@@ -81,6 +90,9 @@ void execs_remove(struct execs *execs, struct exec *exec);
 
 /* Its supervisor is not heard any more. */
 void execs_drop_supervisor(struct execs *execs, struct exec *exec);
+
+/* Its feeder is not heard any more, and goes away. */
+void execs_drop_session(struct execs *execs, struct exec *exec);
 
 struct exec *execs_find(struct execs *execs, uint64_t number);
 struct exec *execs_find_pid(struct execs *execs, pid_t our_pid);

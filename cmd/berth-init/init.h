@@ -5,6 +5,7 @@
  *	loop.c       epoll, signals, children, supervisors
  *	requests.c   what berthd asks
  *	notices.c    what berthd is told
+ *	session.c    shells that run commands one by one
  */
 #ifndef BERTH_INIT_INIT_H
 #define BERTH_INIT_INIT_H
@@ -53,6 +54,7 @@ struct init {
 int loop_run(struct init *init);
 void loop_drop_connection(struct init *init);
 int loop_watch_supervisor(struct init *init, struct exec *exec);
+int loop_watch_session(struct init *init, struct exec *exec);
 
 /* Does what the message asks and takes its fds. Negative: no peer of ours would have sent it. */
 int request_handle(struct init *init, struct message *message);

@@ -1,5 +1,6 @@
 #include "cmd/berth-init/init.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -9,12 +10,17 @@
 
 #include "base/cleanup.h"
 #include "cmd/berth-init/clock.h"
+#include "cmd/berth-init/session.h"
 #include "cmd/berth-init/supervisor.h"
 
 #define TICK_MS 50
 
-/* What epoll gives back: one of these, or a supervised exec. */
+/* What epoll gives back: one of these, or a supervised exec, or a session, which is odd. */
 enum source { SOURCE_LISTENER, SOURCE_CONNECTION, SOURCE_SIGNALS };
+#define IS_SESSION 1
+
+static_assert(_Alignof(struct exec) > IS_SESSION && sizeof(struct exec) > SOURCE_SIGNALS,
+	      "a pointer to an exec can be told from all of these");
 
 static int watch(struct init *init, int fd, uint64_t source)
 {
@@ -26,6 +32,20 @@ static int watch(struct init *init, int fd, uint64_t source)
 int loop_watch_supervisor(struct init *init, struct exec *exec)
 {
 	return watch(init, exec->supervisor_fd, (uintptr_t)exec);
+}
+
+int loop_watch_session(struct init *init, struct exec *exec)
+{
+	return watch(init, exec->session_fd, (uintptr_t)exec | IS_SESSION);
+}
+
+static void main_exited(struct init *init, struct exec *exec, int status,
+			const struct rusage *usage)
+{
+	if (exec->is_session)
+		session_exited(init, exec, status, usage);
+	else
+		exec_exited(&init->execs, exec, status, usage);
 }
 
 /* False when there is none now or ever, or when `exec` is gone. */
@@ -42,16 +62,22 @@ static bool take_note(struct init *init, struct exec *exec)
 		return false;
 	switch (note.event) {
 	case SUPERVISOR_STARTED:
-		exec_started(&init->execs, exec, note.pid, pidfd);
+		if (exec->is_session)
+			session_launched(init, exec, note.pid, pidfd);
+		else
+			exec_started(&init->execs, exec, note.pid, pidfd);
 		return true;
 	case SUPERVISOR_REFUSED:
 		exec_refused(&init->execs, exec, note.stage, note.error);
 		return false;
 	case SUPERVISOR_EXITED:
-		exec_exited(&init->execs, exec, note.status, &note.usage);
+		stays = stays && exec->state == EXEC_LIVE;
+		main_exited(init, exec, note.status, &note.usage);
 		return stays;
 	case SUPERVISOR_ENDED:
 		exec_ended(&init->execs, exec, note.is_proven);
+		if (exec->is_session)
+			session_tree_ended(init, exec, note.is_proven);
 		return true;
 	}
 	return false;
@@ -76,10 +102,14 @@ static void on_supervisor_end(struct init *init, pid_t pid, int status)
 	execs_set_pid(&init->execs, exec, 0);
 	exec_unsupervised(&init->execs, exec, is_empty);
 	exec_ended(&init->execs, exec, is_empty);
+	if (exec->is_session)
+		session_tree_ended(init, exec, is_empty);
 	if (exec->state == EXEC_LIVE &&
 	    waitid((idtype_t)P_PIDFD, (id_t)exec->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
 		exec->is_supervised = false;
 		execs_set_pid(&init->execs, exec, exec->pid);
+	} else if (exec->is_session && (exec->state == EXEC_LIVE || exec->state == EXEC_STARTING)) {
+		session_lost(init, exec);
 	} else if (exec->state == EXEC_LIVE || exec->state == EXEC_STARTING) {
 		exec_lost(&init->execs, exec);
 	}
@@ -100,7 +130,7 @@ static void reap(struct init *init)
 			on_supervisor_end(init, pid, status);
 		} else {
 			execs_set_pid(&init->execs, exec, 0);
-			exec_exited(&init->execs, exec, status, &usage);
+			main_exited(init, exec, status, &usage);
 		}
 	}
 	init->has_children = pid == 0;
@@ -200,7 +230,11 @@ static void on_event(struct init *init, const struct epoll_event *event)
 		on_signals(init);
 		return;
 	default:
-		take_note(init, (struct exec *)(uintptr_t)event->data.u64);
+		if (event->data.u64 & IS_SESSION)
+			session_take_note(
+				init, (struct exec *)(uintptr_t)(event->data.u64 & ~IS_SESSION));
+		else
+			take_note(init, (struct exec *)(uintptr_t)event->data.u64);
 	}
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "cmd/berth-init/init.h"
+#include "cmd/berth-init/session.h"
 #include "cmd/berth-init/work.h"
 
 #define AGENT_FD      3
@@ -227,6 +228,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 1 && getpid() != 1 && strcmp(argv[0], ARGS_WORKER) == 0)
 		return work_run();
+	if (argc > 1 && getpid() != 1 && strcmp(argv[0], ARGS_SESSION) == 0)
+		return session_feed(argv);
 	if (argc == 2 && strcmp(argv[1], "--version") == 0)
 		return say(1, "berth-init " BERTH_VERSION "\n");
 	if (argc == 2 && strcmp(argv[1], "--help") == 0)

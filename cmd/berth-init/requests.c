@@ -6,12 +6,13 @@
 #include <sys/syscall.h>
 
 #include "cmd/berth-init/clock.h"
+#include "cmd/berth-init/session.h"
 #include "cmd/berth-init/supervisor.h"
 #include "cmd/berth-init/tree.h"
 
 #define EXEC_FLAGS                                                                                 \
 	(AGENT_EXEC_STDIN | AGENT_EXEC_ARGS_IN_FD | AGENT_EXEC_IN_CGROUP | AGENT_EXEC_SUPERVISED | \
-	 AGENT_EXEC_WORKER | AGENT_EXEC_KEPT)
+	 AGENT_EXEC_WORKER | AGENT_EXEC_KEPT | AGENT_EXEC_SESSION | AGENT_EXEC_COMMAND)
 #define END_SLACK_MS   1000 /* that a supervisor has to say that it could not end its tree */
 #define FILES_PER_KEPT 10   /* of RLIMIT_NOFILE; each holds five, the rest is for others */
 
@@ -108,16 +109,23 @@ static int start_supervised(struct init *init, struct exec *exec)
 	return 0;
 }
 
-static void start(struct init *init, struct exec *exec, const struct agent_exec *request)
+static void start(struct init *init, struct exec *exec, const struct agent_exec *request, int memfd)
 {
 	struct launch *launch = &init->launch;
+	bool is_supervised = request->flags & AGENT_EXEC_SUPERVISED;
 	bool has_stdin = request->flags & AGENT_EXEC_STDIN;
+	bool is_session = request->flags & AGENT_EXEC_SESSION;
 	int error = request->flags & AGENT_EXEC_KEPT ? keep(init, exec, has_stdin) : 0;
 
 	if (error == 0)
-		error = make_pipes(exec, launch, has_stdin);
-	if (error == 0 && request->flags & AGENT_EXEC_SUPERVISED)
+		error = is_session ? session_connect(init, exec)
+				   : make_pipes(exec, launch, has_stdin);
+	if (error == 0 && request->flags & AGENT_EXEC_COMMAND)
+		error = session_run(init, exec, request, memfd);
+	else if (error == 0 && is_supervised)
 		error = start_supervised(init, exec);
+	else if (error == 0 && is_session)
+		error = session_start(init, exec);
 	else if (error == 0)
 		error = start_plain(init, exec);
 	for (int i = 0; i < 3; i++)
@@ -125,6 +133,25 @@ static void start(struct init *init, struct exec *exec, const struct agent_exec 
 	init->has_children = true;
 	if (error < 0)
 		exec_refused(&init->execs, exec, launch->stage, (uint32_t)-error);
+}
+
+/* A session's program is ours; a command has one string, and nothing of its own to be ended by. */
+static bool check_session(struct init *init, const struct agent_exec *request)
+{
+	const uint32_t alone = AGENT_EXEC_WORKER | AGENT_EXEC_SESSION | AGENT_EXEC_COMMAND;
+	const uint32_t tree = AGENT_EXEC_IN_CGROUP | AGENT_EXEC_SUPERVISED;
+	char **argv = init->args.argv;
+
+	switch (request->flags & alone) {
+	case AGENT_EXEC_SESSION:
+		return strcmp(argv[0], ARGS_SESSION) == 0 && !(request->flags & AGENT_EXEC_STDIN);
+	case AGENT_EXEC_COMMAND:
+		return !argv[1] && !(request->flags & tree);
+	case AGENT_EXEC_WORKER:
+	case 0:
+		return true;
+	}
+	return false;
 }
 
 /* What must hold before anything is made of it. */
@@ -147,6 +174,10 @@ static struct agent_refused check_exec(struct init *init, const struct agent_exe
 		refused.error = EINVAL;
 	} else {
 		refused.error = (uint32_t)-args_init(&init->args, request, m->fds[in_cgroup]);
+	}
+	if (!refused.error && !check_session(init, request)) {
+		refused.error = EINVAL;
+		args_close(&init->args);
 	}
 	return refused;
 }
@@ -177,13 +208,13 @@ static int handle_exec(struct init *init, struct message *m)
 	launch->launcher = &init->launcher;
 	launch->args = &init->args;
 	launch->user = request.user;
-	launch->is_worker = request.flags & AGENT_EXEC_WORKER;
+	launch->is_worker = request.flags & (AGENT_EXEC_WORKER | AGENT_EXEC_SESSION);
 	launch->stage = AGENT_STAGE_RESOURCES;
 	launch->cgroup_fd = request.flags & AGENT_EXEC_IN_CGROUP ? m->fds[0] : -1;
 	launch->fds[0] = launch->fds[1] = launch->fds[2] = -1;
 	memcpy(launch->cwd, request.cwd.at, request.cwd.len);
 	launch->cwd[request.cwd.len] = '\0';
-	start(init, exec, &request);
+	start(init, exec, &request, m->fds[launch->cgroup_fd >= 0]);
 	args_close(&init->args);
 	return 0;
 }
@@ -207,6 +238,7 @@ static int handle_forget(struct init *init, struct message *m)
 	exec->due = 0;
 	list_remove(&exec->due_link);
 	execs_unkeep(&init->execs, exec);
+	execs_drop_session(&init->execs, exec);
 	return 0;
 }
 
@@ -251,35 +283,39 @@ static int handle_signal(struct init *init, struct message *m)
 	if (frame_decode(m->bytes, agent_signal_fields, &request) < 0)
 		return -EBADMSG;
 	exec = execs_find(&init->execs, request.exec);
-	if (exec)
+	if (exec && exec->is_command)
+		session_signal(init, exec, request.signal);
+	else if (exec)
 		send_signal(exec, request.signal);
 	if (exec && exec->is_kept)
 		signal_tree(exec, request.signal);
 	return 0;
 }
 
-/* The supervisor answers by a note, or by its end. */
-static void ask_supervisor(struct init *init, struct exec *exec, uint32_t tag)
+/* The supervisor answers by a note, or by its end. That of a command is its session's. */
+static void ask_supervisor(struct init *init, struct exec *exec, const struct exec *tree,
+			   uint32_t tag)
 {
 	exec->end_tag = tag;
 	exec->is_end_awaited = true;
 	init->execs.ends_pending += !exec->is_end_pending;
 	exec->is_end_pending = true;
 	exec->end_deadline_ms = clock_ms() + SUPERVISOR_END_MS + END_SLACK_MS;
-	supervisor_end_tree(exec->supervisor_fd);
-	kill(exec->our_pid, SIGCONT);
+	supervisor_end_tree(tree->supervisor_fd);
+	kill(tree->our_pid, SIGCONT);
 }
 
 static int handle_end(struct init *init, struct message *m)
 {
 	struct agent_end request;
-	struct exec *exec;
+	struct exec *exec, *tree;
 
 	if (frame_decode(m->bytes, agent_end_fields, &request) < 0)
 		return -EBADMSG;
 	exec = execs_find(&init->execs, request.exec);
-	if (exec && exec->is_supervised && exec->supervisor_fd >= 0) {
-		ask_supervisor(init, exec, m->head.tag);
+	tree = exec && exec->is_command ? execs_find(&init->execs, exec->session) : exec;
+	if (tree && tree->is_supervised && tree->supervisor_fd >= 0) {
+		ask_supervisor(init, exec, tree, m->head.tag);
 		return 0;
 	}
 	/* Who has no supervisor, or lost it, has a tree that cannot be told from others. */
