@@ -147,6 +147,8 @@ static bool are_its_pipes(struct exec *e, const struct channel_frame *f)
 {
 	unsigned inputs;
 
+	if (!e->has_streams)
+		return f->fds_len == 0;
 	if (e->is_adopting) /* an earlier berthd may have ended its stdin */
 		exec_pipe_want(&e->input, f->fds_len == 3);
 	inputs = exec_pipe_is_wanted(&e->input) ? 1 : 0;
@@ -183,8 +185,8 @@ static void on_started(struct exec *e, const struct agent_event *event)
 	e->state = EXEC_RUNNING;
 	if (exec_pipe_is_wanted(&e->input))
 		exec_pipe_open_write(&e->input, take_fd(&f->fds[n++]));
-	exec_pipe_open_read(&e->output[0], take_fd(&f->fds[n++]));
-	exec_pipe_open_read(&e->output[1], take_fd(&f->fds[n]));
+	for (int i = 0; i < 2 && e->has_streams; i++)
+		exec_pipe_open_read(&e->output[i], take_fd(&f->fds[n++]));
 	if (e->is_paused)
 		exec_pause(e);
 	if (e->is_kept)
@@ -245,7 +247,10 @@ static void on_lost(struct exec *e)
 	}
 	if (e->is_kept)
 		exec_flush_output(e);
-	exec_finish_lost(e, "its status cannot be known: somebody inside killed its supervisor");
+	exec_finish_lost(e, e->shell ? "its status cannot be known: the session's shell did not "
+				       "tell it"
+				     : "its status cannot be known: somebody inside killed its "
+				       "supervisor");
 }
 
 static struct exec *find(struct sandbox *sb, uint64_t number)
@@ -286,7 +291,7 @@ void exec_event(struct sandbox *sb, const struct agent_event *event)
 		break;
 	case AGENT_ENDED:
 		/* Where there is a group, the keeper is the judge, and nobody else. */
-		if (exec_has_group(e) || !e->is_kill_sent)
+		if (exec_has_group(e) || e->shell || !e->is_kill_sent)
 			break;
 		if (event->ended.is_proven)
 			exec_on_proven(e);
@@ -357,9 +362,16 @@ static int send_exec(struct exec *e, const struct exec_request *r)
 	unsigned fds_len = 0;
 	cleanup_fd int args = -1;
 
-	frame.flags |= e->group.fd >= 0 ? AGENT_EXEC_IN_CGROUP : AGENT_EXEC_SUPERVISED;
+	if (r->shell) {
+		frame.flags |= AGENT_EXEC_COMMAND;
+		frame.session = r->shell->number;
+	} else {
+		frame.flags |= e->group.fd >= 0 ? AGENT_EXEC_IN_CGROUP : AGENT_EXEC_SUPERVISED;
+	}
 	if (r->is_worker)
 		frame.flags |= AGENT_EXEC_WORKER;
+	if (r->is_session)
+		frame.flags |= AGENT_EXEC_SESSION;
 	if (r->is_kept)
 		frame.flags |= AGENT_EXEC_KEPT;
 	if (e->group.fd >= 0)
@@ -429,6 +441,7 @@ static struct exec *make(struct sandbox *sb, bool is_kept, const struct exec_ops
 	e->ops = ops;
 	e->arg = arg;
 	e->is_kept = is_kept;
+	e->has_streams = ops->output || ops->pull;
 	e->group.fd = -1;
 	e->started_ns = uv_hrtime();
 	e->oom_kills = sandbox_oom_kills(sb);
@@ -461,7 +474,8 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 		return NULL;
 	}
 	keep_words(e, request);
-	e->group = sandbox_group_take(sb);
+	if (!request->shell)
+		e->group = sandbox_group_take(sb);
 	e->number = exec_stranger_number(++sb->last_exec, request, &e->group);
 	exec_pipe_want(&e->input, request->has_stdin);
 	r = send_exec(e, request);
@@ -472,6 +486,9 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 		exec_close(e);
 		return NULL;
 	}
+	e->shell = request->shell;
+	if (e->shell)
+		e->shell->command = e;
 	if (request->timeout_ms)
 		uv_timer_start(&e->timer, exec_on_timeout, request->timeout_ms, 0);
 	return e;

@@ -31,6 +31,19 @@
 
 struct exec;
 
+/*
+ * The shell of a session, in which a command runs instead of in a process of its own: the command
+ * is an exec as any other, but its tree is the shell's. Belongs to daemon/session.c.
+ */
+struct exec_shell {
+	uint64_t number;      /* of the shell's own exec */
+	struct exec *command; /* the one that runs in it now */
+	/* Ends the whole tree of the shell; exec_proven() of the command follows. */
+	void (*end)(struct exec_shell *shell);
+	/* The command is over, also if nobody listens any more. May complete what is told of it. */
+	void (*over)(struct exec_shell *shell, struct exec_end *end);
+};
+
 struct exec_ops {
 	void (*output)(void *arg, bool is_stderr, struct str bytes);
 	/* The one end. The exec must not be touched after it. */
@@ -45,7 +58,7 @@ struct exec_ops {
 	 * (splice() with SPLICE_F_NONBLOCK; the file is a pipe, but whoever made it may hold it
 	 * too). Bytes moved; 0 at the end of file; -EAGAIN: nothing is there now. Else it cannot
 	 * be kept: the exec is paused until exec_resume(), or if it is being ended the rest is
-	 * dropped.
+	 * dropped. NULL for a session, which has no streams.
 	 */
 	ssize_t (*pull)(void *arg, bool is_stderr, int fd);
 	/*
@@ -110,6 +123,11 @@ void exec_signal(struct exec *exec, int signal);
 void exec_leave(struct exec *exec);
 /* Its end is stored: init need not tell it again. Until then a kept exec takes init's room. */
 void exec_forget(struct sandbox *sb, uint64_t generation, uint64_t number);
+
+/* For a shell: nothing of its tree is left, so nothing of its command. */
+void exec_proven(struct exec *exec);
+/* To a command that runs, by its shell. */
+void exec_interrupt(struct exec *exec);
 
 /* For the sandbox: what init says, and that it will say no more. */
 void exec_event(struct sandbox *sb, const struct agent_event *event);

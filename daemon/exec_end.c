@@ -154,6 +154,10 @@ void exec_finish(struct exec *e, struct exec_end *end)
 		exec_pipe_discard(&e->output[i]);
 	if (!e->is_kept)
 		exec_forget(e->sb, e->sb->generation, e->number);
+	if (e->shell) {
+		e->shell->command = NULL;
+		e->shell->over(take(e->shell), end);
+	}
 	if (!e->is_abandoned)
 		e->ops->ended(e->arg, end);
 	on_survivors(&e->timer);
@@ -287,7 +291,9 @@ static void kill_tree(struct exec *e)
 
 	e->is_kill_sent = true;
 	uv_timer_start(&e->timer, on_ending_late, PROOF_LIMIT_MS, 0);
-	if (exec_has_group(e)) {
+	if (e->shell) {
+		e->shell->end(e->shell);
+	} else if (exec_has_group(e)) {
 		e->call.done = on_group_ended;
 		keeper_group_end(registry_keeper(e->sb->registry), &e->call, &group);
 	} else if (e->sb->agent) {
@@ -319,6 +325,23 @@ static void on_ending_late(uv_timer_t *timer)
 		exec_finish_ended(e);
 	else
 		exec_on_unproven(e);
+}
+
+void exec_proven(struct exec *exec)
+{
+	exec_on_proven(exec);
+}
+
+void exec_interrupt(struct exec *exec)
+{
+	struct agent_signal signal = {exec->number, SIGINT};
+
+	if (exec->sb->agent)
+		agent_send(exec->sb->agent, &(struct channel_message){
+						    .head = {AGENT_SIGNAL, FRAME_VERSION, 0},
+						    .fields = agent_signal_fields,
+						    .value = &signal,
+					    });
 }
 
 void exec_kill_started(struct exec *e)

@@ -20,7 +20,7 @@ static void on_closed(uv_handle_t *handle)
 
 void exec_kept_init(struct exec *e)
 {
-	assert(e->ops->pull && e->ops->started && e->ops->exited);
+	assert(e->ops->started && e->ops->exited);
 	e->kept.events_fd = -1;
 	list_init(&e->kept.open.link);
 	uv_timer_init(registry_loop(e->sb->registry), &e->kept.retry);

@@ -40,7 +40,9 @@ struct exec {
 	unsigned check_ms;
 	unsigned handles; /* that must close before it can be freed */
 
+	struct exec_shell *shell; /* it is a command of this one */
 	bool is_kept;
+	bool has_streams;  /* all but sessions */
 	bool is_adopting;  /* init has yet to tell of it */
 	bool is_started;   /* something was or is in its group */
 	bool is_end_late;  /* it is being ended, and its main process had exited by itself */
@@ -61,7 +63,7 @@ struct exec {
 /* For init this is where its tree is; without one it has a supervisor. */
 static inline bool exec_has_group(const struct exec *e)
 {
-	return (uint32_t)e->number != 0;
+	return (uint32_t)e->number != 0 && !e->shell;
 }
 
 /* exec.c: the main process was reaped; is that all, and how did it end? */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "daemon/exec.h"
 #include "daemon/registry.h"
 
 /* One that is being ended: its group by the keeper, or without one its tree by init. */
@@ -13,17 +14,25 @@ struct stranger {
 	struct sandbox *sb;
 	struct keeper_call call;
 	uint64_t number;
+	uint32_t pid;
 	bool is_over; /* its main process; init forgets it when its tree is ended, too */
 };
 
 #define WORKER     (UINT64_C(1) << 63)
 #define KEPT       (UINT64_C(1) << 62)
-#define SERIAL_MAX UINT32_C(0x3fffffff)
+#define COMMAND    (UINT64_C(1) << 61)
+#define SERIAL_MAX UINT32_C(0x1fffffff)
 
-/* The upper half is the serial, the lower half one more than the group; 0: it is in none. */
+/*
+ * The upper half is the serial, the lower half one more than the group; 0: it is in none. That of
+ * a command is its shell's: whoever ends it ends all of it.
+ */
 uint64_t exec_stranger_number(uint32_t serial, const struct exec_request *request,
 			      const struct sandbox_group *group)
 {
+	if (request->shell)
+		return COMMAND | (uint64_t)(serial & SERIAL_MAX) << 32 |
+		       (uint32_t)request->shell->number;
 	return (request->is_worker ? WORKER : 0) | (request->is_kept ? KEPT : 0) |
 	       (uint64_t)(serial & SERIAL_MAX) << 32 | (group->fd < 0 ? 0 : group->number + 1);
 }
@@ -114,7 +123,7 @@ static void on_group_ended(struct keeper_call *call, struct keeper_answer *answe
 	on_ended(s, answer->result == 0 || is_missing);
 }
 
-static void on_live(struct sandbox *sb, uint64_t number)
+static void on_live(struct sandbox *sb, uint64_t number, uint32_t pid)
 {
 	struct keeper_group_ref ref = {str_of(sb->id.text), sb->generation, (uint32_t)number - 1};
 	struct stranger *s = find(sb, number) ? NULL : calloc(1, sizeof(*s));
@@ -126,6 +135,7 @@ static void on_live(struct sandbox *sb, uint64_t number)
 	}
 	s->sb = sb;
 	s->number = number;
+	s->pid = pid;
 	s->call.done = on_group_ended;
 	list_init(&s->call.link);
 	list_append(&sb->strangers, &s->link);
@@ -143,7 +153,7 @@ void exec_stranger_event(struct sandbox *sb, const struct agent_event *event)
 	switch (event->type) {
 	case AGENT_LIVE:
 		if (!(event->exec & WORKER))
-			on_live(sb, event->exec);
+			on_live(sb, event->exec, event->pid);
 		break;
 	case AGENT_EXITED:
 	case AGENT_LOST:
@@ -159,6 +169,17 @@ void exec_stranger_event(struct sandbox *sb, const struct agent_event *event)
 	default:
 		break;
 	}
+}
+
+bool exec_stranger_is_in(const struct sandbox *sb, uint32_t pid)
+{
+	list_for_each (node, &sb->strangers) {
+		const struct stranger *s = list_entry(node, struct stranger, link);
+
+		if (s->number & COMMAND && s->pid == pid)
+			return true;
+	}
+	return false;
 }
 
 void exec_stranger_forget_all(struct sandbox *sb)

@@ -31,6 +31,9 @@ void exec_stranger_seen(struct sandbox *sb, uint64_t number);
 /* What init says of an exec that is not ours, or not any more. */
 void exec_stranger_event(struct sandbox *sb, const struct agent_event *event);
 
+/* A command of an earlier berthd runs in the session that is this process. */
+bool exec_stranger_is_in(const struct sandbox *sb, uint32_t pid);
+
 /* The container is gone, or we go. */
 void exec_stranger_forget_all(struct sandbox *sb);
 

@@ -7,26 +7,14 @@
 #include "base/cleanup.h"
 #include "proto/agent.h"
 #include "proto/base64.h"
+#include "proto/exec_asked.h"
 #include "proto/uri.h"
 #include "proto/utf8.h"
 
-#define TIMEOUT_MAX_MS                                                                             \
-	(100ULL * 366 * 24 * 3600 * 1000) /* sums with a clock stay far from 2^63                  \
-					   */
-#define QUERY_MAX 1024                    /* parameters */
-
-/* What was asked for, before it is checked; the same for a body and a query. */
-struct asked {
-	struct json_strings argv;
-	struct str command, cwd, user, stdin_text, stdin_encoding;
-	struct json_map env;
-	bool argv_given, command_given, cwd_given, user_given, stdin_given, encoding_given;
-	uint64_t timeout_ms, max_output_bytes;
-	bool detach;
-};
+#define QUERY_MAX 1024 /* parameters */
 
 /* clang-format off */
-#define AT(member) offsetof(struct asked, member)
+#define AT(member) offsetof(struct exec_asked, member)
 
 static const struct json_field body_fields[] = {
 	{ "argv",             JSON_STRINGS, AT(argv),           false, AT(argv_given) },
@@ -54,7 +42,7 @@ static int refuse_memory(struct err *err)
 		       "the request needs more memory than one request may take");
 }
 
-static int check_program(const struct asked *a, struct err *err)
+static int check_program(const struct exec_asked *a, struct err *err)
 {
 	if (a->argv_given && a->command_given)
 		return refuse(err, "argv and command exclude each other: give one of them");
@@ -116,7 +104,7 @@ static bool is_user(struct str s)
 	return is_number(user) || is_user_name(user);
 }
 
-static int check_rest(const struct asked *a, struct err *err)
+static int check_rest(const struct exec_asked *a, struct err *err)
 {
 	if (a->cwd_given && (!a->cwd.len || a->cwd.at[0] != '/'))
 		return refuse(err, "cwd must be an absolute path");
@@ -124,7 +112,7 @@ static int check_rest(const struct asked *a, struct err *err)
 		return refuse(err, "cwd is longer than a path can be");
 	if (a->user_given && !is_user(a->user))
 		return refuse(err, "user must be a name, a uid or \"uid:gid\"");
-	if (a->timeout_ms > TIMEOUT_MAX_MS)
+	if (a->timeout_ms > EXEC_TIMEOUT_MAX_MS)
 		return refuse(err, "timeout_ms is out of range");
 	if (a->max_output_bytes > EXEC_OUTPUT_MAX)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
@@ -172,7 +160,7 @@ static struct str put_pairs(char *at, const struct json_map *map)
 	return (struct str){start, (size_t)(at - start)};
 }
 
-static int take_lists(struct arena *arena, const struct asked *a, struct exec_request *ret,
+static int take_lists(struct arena *arena, const struct exec_asked *a, struct exec_request *ret,
 		      struct err *err)
 {
 	struct str shell[] = {STR("sh"), STR("-c"), a->command};
@@ -199,7 +187,7 @@ static int refuse_stdin(struct err *err)
 		       EXEC_STDIN_MAX);
 }
 
-static int take_stdin(struct arena *arena, const struct asked *a, struct exec_request *ret,
+static int take_stdin(struct arena *arena, const struct exec_asked *a, struct exec_request *ret,
 		      struct err *err)
 {
 	bool is_base64 = a->encoding_given && str_eq(a->stdin_encoding, STR("base64"));
@@ -223,8 +211,8 @@ static int take_stdin(struct arena *arena, const struct asked *a, struct exec_re
 	return ret->stdin_bytes.len > EXEC_STDIN_MAX ? refuse_stdin(err) : 0;
 }
 
-static int take_asked(struct arena *arena, const struct asked *a, struct exec_request *ret,
-		      struct err *err)
+int exec_take_asked(struct arena *arena, const struct exec_asked *a, struct exec_request *ret,
+		    struct err *err)
 {
 	int r = check_program(a, err);
 
@@ -237,6 +225,8 @@ static int take_asked(struct arena *arena, const struct asked *a, struct exec_re
 	*ret = (struct exec_request){
 		.cwd = a->cwd_given ? a->cwd : STR("/workspace"),
 		.user = a->user_given ? a->user : STR(""),
+		.has_cwd = a->cwd_given,
+		.is_text = a->command_given,
 		.detach = a->detach,
 		.timeout_ms = a->timeout_ms,
 		.max_output_bytes = a->max_output_bytes,
@@ -248,95 +238,16 @@ static int take_asked(struct arena *arena, const struct asked *a, struct exec_re
 int exec_request_parse(struct arena *arena, struct str body, struct exec_request *ret,
 		       struct err *err)
 {
-	struct asked asked = {.max_output_bytes = EXEC_OUTPUT_DEFAULT};
+	struct exec_asked asked = {.max_output_bytes = EXEC_OUTPUT_DEFAULT};
 	int r = json_parse(arena, body, body_fields, &asked, err);
 
-	return r < 0 ? r : take_asked(arena, &asked, ret, err);
-}
-
-/* The exec comes first: its fields are found by the same offsets. */
-struct asked_process {
-	struct asked asked;
-	struct str id;
-	bool autostart, id_given, timeout_given;
-	double timeout;
-};
-
-/* clang-format off */
-#define PROCESS(member) offsetof(struct asked_process, member)
-
-static const struct json_field process_fields[] = {
-	{ "id",         JSON_STRING,  PROCESS(id),                  false, PROCESS(id_given) },
-	{ "argv",       JSON_STRINGS, AT(argv),                     false, AT(argv_given) },
-	{ "command",    JSON_STRING,  AT(command),                  false, AT(command_given) },
-	{ "cwd",        JSON_STRING,  AT(cwd),                      false, AT(cwd_given) },
-	{ "env",        JSON_MAP,     AT(env) },
-	{ "timeout",    JSON_NUMBER,  PROCESS(timeout),             false, PROCESS(timeout_given) },
-	{ "timeout_ms", JSON_UINT,    AT(timeout_ms) },
-	{ "user",       JSON_STRING,  AT(user),                     false, AT(user_given) },
-	{ "autostart",  JSON_BOOL,    PROCESS(autostart) },
-	{ NULL },
-};
-/* clang-format on */
-
-int process_request_parse(struct arena *arena, struct str body, struct process_request *ret,
-			  struct err *err)
-{
-	struct asked_process a = {.asked.max_output_bytes = EXEC_OUTPUT_DEFAULT};
-	int r = json_parse(arena, body, process_fields, &a, err);
-
-	if (r < 0)
-		return r;
-	if (a.timeout_given && !(a.timeout >= 0 && a.timeout <= (double)TIMEOUT_MAX_MS))
-		return refuse(err, "timeout is out of range");
-	if (a.timeout_given)
-		a.asked.timeout_ms =
-			(uint64_t)a.timeout + (a.timeout > (double)(uint64_t)a.timeout);
-	ret->id = a.id_given ? a.id : STR("");
-	ret->autostart = a.autostart;
-	return take_asked(arena, &a.asked, &ret->exec, err);
-}
-
-int process_request_store(const struct process_request *request, struct buf *out)
-{
-	cleanup(json_writer_close) struct json_writer w;
-	struct str argv = request->exec.argv, env = request->exec.env;
-	const char *item;
-
-	json_writer_init(&w, false);
-	json_object(&w);
-	json_key(&w, "argv");
-	json_array(&w);
-	while ((item = frame_list_next(&argv)))
-		json_text(&w, item);
-	json_array_end(&w);
-	json_key(&w, "env");
-	json_object(&w);
-	while ((item = frame_list_next(&env))) {
-		struct str value = str_of(item), name = str_cut(&value, '=');
-
-		json_key_str(&w, name);
-		json_str(&w, value);
-	}
-	json_object_end(&w);
-	json_key(&w, "cwd");
-	json_str(&w, request->exec.cwd);
-	if (request->exec.user.len) {
-		json_key(&w, "user");
-		json_str(&w, request->exec.user);
-	}
-	json_key(&w, "timeout_ms");
-	json_int(&w, (int64_t)request->exec.timeout_ms);
-	json_key(&w, "autostart");
-	json_bool(&w, request->autostart);
-	json_object_end(&w);
-	return json_writer_end(&w, out);
+	return r < 0 ? r : exec_take_asked(arena, &asked, ret, err);
 }
 
 /* A query under way: room for as many strings and pairs as it has parameters. */
 struct query {
 	struct arena *arena;
-	struct asked asked;
+	struct exec_asked asked;
 	struct str timeout, max_output;
 	bool timeout_given, max_output_given;
 	struct err *err;
@@ -379,7 +290,7 @@ static int add_env(struct query *q, struct str value)
 /* Those that may be given once. */
 static int set_once(struct query *q, struct str name, struct str value)
 {
-	struct asked *a = &q->asked;
+	struct exec_asked *a = &q->asked;
 	const struct {
 		const char *name;
 		struct str *value;
@@ -472,7 +383,7 @@ int exec_request_from_query(struct arena *arena, struct str query, struct exec_r
 	if (r == 0 && q.max_output_given)
 		r = take_number(&q, q.max_output, "max_output_bytes", &q.asked.max_output_bytes);
 	if (r == 0)
-		r = take_asked(arena, &q.asked, ret, err);
+		r = exec_take_asked(arena, &q.asked, ret, err);
 	if (r < 0)
 		return r;
 	ret->has_stdin = true;
@@ -527,8 +438,16 @@ void exec_end_write(const struct exec_end *end, struct json_writer *w)
 	json_int(w, (int64_t)(end->duration_ms & INT64_MAX));
 	json_key(w, "cpu_ms");
 	json_int(w, (int64_t)(end->cpu_ms & INT64_MAX));
-	json_key(w, "max_rss_bytes");
-	json_int(w, (int64_t)(end->max_rss_bytes & INT64_MAX));
+	/* What a session's command has used of it cannot be told from what the shell has. */
+	if (!end->in_session) {
+		json_key(w, "max_rss_bytes");
+		json_int(w, (int64_t)(end->max_rss_bytes & INT64_MAX));
+	} else {
+		json_key(w, "session_restarted");
+		json_bool(w, end->session_restarted);
+		json_key(w, "fresh");
+		json_bool(w, end->is_fresh);
+	}
 	if (end->oom_suspected) {
 		json_key(w, "oom_suspected");
 		json_bool(w, true);

@@ -16,6 +16,8 @@
 #define EXEC_OUTPUT_MAX     (5 * 1024 * 1024) /* both as base64 fit an answer */
 #define EXEC_STDIN_MAX      (4 * 1024 * 1024) /* inline */
 
+struct exec_shell; /* daemon/exec.h */
+
 struct exec_request {
 	struct str argv; /* frame lists (NUL behind each), from argv or ["sh", "-c", command] */
 	struct str env;  /* "NAME=value" each; names checked */
@@ -24,9 +26,13 @@ struct exec_request {
 	struct str stdin_bytes; /* decoded */
 	bool has_stdin;
 	bool detach;
-	bool is_worker;      /* no program of the client's: a file worker, see proto/file.h */
-	bool is_kept;        /* it outlives berthd, see daemon/exec.h */
-	uint64_t timeout_ms; /* 0: none */
+	bool is_worker;           /* no program of the client's: a file worker, see proto/file.h */
+	bool is_kept;             /* it outlives berthd, see daemon/exec.h */
+	bool is_session;          /* it is the shell of a session, without streams */
+	bool is_text;             /* argv is ["sh", "-c", command] */
+	bool has_cwd;             /* one was given */
+	struct exec_shell *shell; /* argv's one string is a command for it */
+	uint64_t timeout_ms;      /* 0: none */
 	uint64_t max_output_bytes;
 };
 
@@ -51,6 +57,25 @@ int process_request_parse(struct arena *arena, struct str body, struct process_r
 /* Its stored form: a body that process_request_parse() reads. */
 int process_request_store(const struct process_request *request, struct buf *out);
 
+#define EXEC_SESSION_ID_MAX 128
+
+/* The body of POST .../session: what all of its commands share. */
+struct session_request {
+	struct str id;            /* "" if none was given */
+	struct str shell;         /* "": bash, or sh where there is none */
+	struct exec_request exec; /* cwd, env, user */
+};
+
+int session_request_parse(struct arena *arena, struct str body, struct session_request *ret,
+			  struct err *err);
+/* Letters, digits, and "-", "_", ".", ":" behind the first: up to EXEC_SESSION_ID_MAX of them. */
+bool session_id_is_valid(struct str id);
+/*
+ * Makes of a request one for a session's shell: argv becomes one string for it. Names in env that
+ * a shell cannot have, and a user, are refused: the session has its own.
+ */
+int exec_request_for_shell(struct arena *arena, struct exec_request *request, struct err *err);
+
 enum exec_reason {
 	EXEC_EXITED,
 	EXEC_SIGNALED,
@@ -69,7 +94,9 @@ struct exec_end {
 	uint64_t duration_ms, cpu_ms, max_rss_bytes;
 	bool oom_suspected;
 	bool output_dropped; /* the client did not keep up while it was being ended */
-	char message[256];   /* why it did not start or was lost; "" otherwise */
+	bool in_session;     /* of a session's command, and then: */
+	bool session_restarted, is_fresh;
+	char message[256]; /* why it did not start or was lost; "" otherwise */
 };
 
 /* "exited", "signaled", ... */

@@ -90,6 +90,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert((r == 0) == (err.code == ERR_NONE));
 	if (r == 0)
 		check_request(&q);
+	if (r == 0 && exec_request_for_shell(&arena, &q, &err) == 0)
+		assert(frame_list_count(q.argv) == 1 && q.argv.len + q.env.len <= AGENT_ARGS_MAX);
 	arena_close(&arena);
 	return 0;
 }

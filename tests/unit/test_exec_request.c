@@ -218,6 +218,44 @@ static void test_end(void)
 	tap_ok("the end of an exec");
 }
 
+static void test_session(void)
+{
+	static const char *const bad[] = {
+		"{\"id\":\"\"}",      "{\"id\":\"-a\"}",
+		"{\"id\":\"a b\"}",   "{\"id\":\"_\"}",
+		"{\"shell\":\"\"}",   "{\"cwd\":\"a\"}",
+		"{\"argv\":[\"a\"]}", "[]",
+		"{\"user\":\"a b\"}", "{\"env\":{\"\":\"\"}}",
+	};
+	struct session_request s;
+	struct exec_request q;
+
+	check(session_request_parse(&arena, STR("{}"), &s, &err) == 0);
+	check(!s.id.len && !s.shell.len && str_eq(s.exec.cwd, STR("/workspace")));
+	check(session_request_parse(&arena,
+				    STR("{\"id\":\"a.B:1_-\",\"shell\":\"zsh\",\"cwd\":\"/\","
+					"\"env\":{\"A\":\"1\"},\"user\":\"1:2\"}"),
+				    &s, &err) == 0);
+	check(str_eq(s.id, STR("a.B:1_-")) && str_eq(s.shell, STR("zsh")) &&
+	      str_eq(s.exec.env, (struct str){"A=1", 4}) && str_eq(s.exec.user, STR("1:2")));
+	for (size_t i = 0; i < array_len(bad); i++)
+		check(session_request_parse(&arena, str_of(bad[i]), &s, &err) < 0);
+	check(exec_request_parse(&arena, STR("{\"argv\":[\"a'b\",\"\",\"c\"]}"), &q, &err) == 0 &&
+	      exec_request_for_shell(&arena, &q, &err) == 0);
+	check(str_eq(q.argv, (struct str){"'a'\\''b' '' 'c'", 16}) && !q.cwd.len);
+	check(exec_request_parse(&arena, STR("{\"command\":\"a 'b'\",\"cwd\":\"/x\"}"), &q, &err) ==
+		      0 &&
+	      exec_request_for_shell(&arena, &q, &err) == 0);
+	check(str_eq(q.argv, (struct str){"a 'b'", 6}) && str_eq(q.cwd, STR("/x")));
+	check(exec_request_parse(&arena, STR("{\"command\":\"a\",\"env\":{\"a-b\":\"\"}}"), &q,
+				 &err) == 0 &&
+	      exec_request_for_shell(&arena, &q, &err) < 0);
+	check(exec_request_parse(&arena, STR("{\"command\":\"a\",\"user\":\"1\"}"), &q, &err) ==
+		      0 &&
+	      exec_request_for_shell(&arena, &q, &err) < 0);
+	tap_ok("sessions, and what a shell is given");
+}
+
 static void test_tail(void)
 {
 	static const struct {
@@ -306,6 +344,7 @@ int main(void)
 	test_query();
 	test_limits();
 	test_end();
+	test_session();
 	test_tail();
 	test_process();
 	arena_close(&arena);

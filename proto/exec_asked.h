@@ -1,0 +1,23 @@
+/* What the bodies that start something share; for proto/{exec,process,session}_request.c alone. */
+#ifndef BERTH_PROTO_EXEC_ASKED_H
+#define BERTH_PROTO_EXEC_ASKED_H
+
+#include "proto/exec_request.h"
+
+/* Sums with a clock stay far from 2^63. */
+#define EXEC_TIMEOUT_MAX_MS (100ULL * 366 * 24 * 3600 * 1000)
+
+/* What was asked for, before it is checked; the same for a body and a query. */
+struct exec_asked {
+	struct json_strings argv;
+	struct str command, cwd, user, stdin_text, stdin_encoding;
+	struct json_map env;
+	bool argv_given, command_given, cwd_given, user_given, stdin_given, encoding_given;
+	uint64_t timeout_ms, max_output_bytes;
+	bool detach;
+};
+
+int exec_take_asked(struct arena *arena, const struct exec_asked *a, struct exec_request *ret,
+		    struct err *err);
+
+#endif
