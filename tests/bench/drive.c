@@ -4,7 +4,7 @@
  *	drive [SOCKET]
  *
  *	run   AT_ONCE TOTAL WORD...                        starts a program and waits for its end
- *	http  AT_ONCE TOTAL METHOD PATH WANTED [BODY]      a request, on connections that stay open
+ *	http  AT_ONCE TOTAL METHOD PATH WANTED [BODY [HEADER]]  a request; connections stay open
  *
  * One order is one line, its fields stand between tabs. A "*" in a word, a path or a body becomes
  * the number of the repetition. The answer is one line too: microseconds for all of it, how many
@@ -190,15 +190,16 @@ static int client_refresh(struct client *c, const char *path)
 static int client_send(struct client *c, struct order *o)
 {
 	char path[WORD_MAX], body[WORD_MAX] = "", text[3 * WORD_MAX];
+	const char *header = o->words_len > 4 ? o->words[4] : "X: y";
 	int len;
 
 	number_word(path, o->words[1], o->begun);
 	if (o->words_len > 3)
 		number_word(body, o->words[3], o->begun);
 	len = snprintf(text, sizeof(text),
-		       "%s %s HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n"
+		       "%s %s HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n%s\r\n"
 		       "Content-Length: %zu\r\n\r\n%s",
-		       o->words[0], path, strlen(body), body);
+		       o->words[0], path, header, strlen(body), body);
 	o->begun++;
 	c->len = 0;
 	c->begun = now_ns();

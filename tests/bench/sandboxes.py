@@ -20,6 +20,8 @@ import time
 PROGRAM = "/bin/true"
 EXEC = json.dumps({"argv": [PROGRAM]})
 DONE = '"exit_code":0'
+SESSION = "Session-Id: bench"
+FLOOD = 10 << 20  # bytes of output
 # What the keeper gives to a runtime; podman wants a HOME too.
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C",
                "XDG_RUNTIME_DIR": "/nonexistent"}
@@ -181,6 +183,20 @@ class Berth:
                                     EXEC, **options)
         return names, answer
 
+    def flood(self, headers):
+        """Microseconds until all of it has come as events."""
+        connection = Connection(self.socket)
+        body = json.dumps({"command": f"head -c {FLOOD} /dev/zero"})
+        begun = time.monotonic()
+        connection.request("POST", "/v1/sandbox/warm/exec", body, headers)
+        with connection.getresponse() as response:
+            answer = response.read()
+        took = time.monotonic() - begun
+        connection.close()
+        if len(answer) < FLOOD * 4 / 3 or b'"exit_code":0' not in answer:
+            raise BenchError(f"a flood of output came as {len(answer)} bytes: {answer[-200:]!r}")
+        return took * 1e6
+
     def delete(self, names, total):
         self.outside.order("http", min(8, total), total, "DELETE", f"/v1/sandbox/{names}", " 204 ")
 
@@ -328,6 +344,10 @@ class SandboxBench:
         self.measure("spawn", crun.outside, hot, PROGRAM)
         self.samples.setdefault("exec", []).extend(
             crun.outside.order("http", 1, hot, "POST", "/v1/sandbox/warm/exec", DONE, EXEC)[2])
+        self.samples.setdefault("session exec", []).extend(
+            crun.outside.order("http", 1, hot, "POST", "/v1/sandbox/warm/exec", DONE, EXEC, SESSION)[2])
+        for name, header in (("flood", {}), ("session flood", {"Session-Id": "bench"})):
+            self.samples.setdefault(name, []).append(crun.flood(header))
         self.measure("crun exec", crun.inside, cold, *crun.exec_words())
         self.measure("runc exec", runc.inside, cold, *runc.exec_words())
         self.measure_create("create", crun, cold)
@@ -357,6 +377,8 @@ class SandboxBench:
         for _ in rounds(3 if self.bench.is_quick else 60, 60):
             self.round(20, 2)
         self.say_pace("warm exec", "exec", "spawn", ("<=", 2))
+        self.say_pace("exec in a session", "session exec", "exec", ("<=", 2))
+        self.say_pace(f"{FLOOD >> 20} MB of output in a session", "session flood", "flood", ("<=", 1.5))
         self.say_pace("crun exec to warm exec", "crun exec", "exec")
         self.say_pace("runc exec to warm exec", "runc exec", "exec", (">=", 10))
         self.say_pace("podman exec to warm exec", "podman exec", "exec")
