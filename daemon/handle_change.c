@@ -189,7 +189,7 @@ static void change(struct exchange *x, const struct sandbox_id *id,
 
 /* --- making --- */
 
-static int make_id(struct sandbox_id *ret)
+int handle_make_id(struct sandbox_id *ret)
 {
 	static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
 	unsigned char bytes[ID_MADE_LEN];
@@ -224,7 +224,7 @@ static void make(struct exchange *x, struct settings_request *request, struct st
 	struct berthd *b = server_arg(exchange_server(x));
 	struct sandbox_id id;
 
-	if (request->id.len ? sandbox_id_parse(request->id, &id) : make_id(&id)) {
+	if (request->id.len ? sandbox_id_parse(request->id, &id) : handle_make_id(&id)) {
 		settings_close(&request->settings);
 		reply_error(
 			x, -EINVAL, ERR_INVALID_REQUEST,

@@ -13,6 +13,7 @@
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
+#include "daemon/session.h"
 #include "daemon/sse.h"
 #include "proto/api_error.h"
 #include "proto/base64.h"
@@ -43,6 +44,8 @@ struct exec_call {
 	struct sandbox_wait wait;
 	struct exec_request request; /* in the exchange's arena */
 	struct exec *exec;
+	struct str session; /* its ID, from the head; "": none */
+	struct session_wait turn;
 	uv_loop_t *loop;
 
 	struct buf body; /* JSON */
@@ -356,6 +359,7 @@ static void on_gone(void *arg)
 	struct err err;
 
 	sandbox_cancel(&c->wait);
+	session_cancel(&c->turn);
 	if (c->exec)
 		exec_abandon(take(c->exec));
 	err_set(&err, -ECONNRESET, ERR_REQUEST_TIMEOUT, "the client went away");
@@ -373,7 +377,7 @@ static void begin_events(struct exec_call *c)
 		on_events_abort(c);
 }
 
-static void start(struct exec_call *c)
+static void run(struct exec_call *c)
 {
 	struct err err;
 
@@ -395,6 +399,42 @@ static void start(struct exec_call *c)
 		begin_events(c);
 }
 
+static void on_turn(struct session_wait *turn, struct exec_shell *shell)
+{
+	struct exec_call *c = container_of(turn, struct exec_call, turn);
+
+	c->request.shell = shell;
+	run(c);
+	if (!shell->command)
+		session_pass(shell);
+}
+
+static void on_turn_failed(struct session_wait *turn, const struct err *err)
+{
+	fail(container_of(turn, struct exec_call, turn), err);
+}
+
+/* One that nobody made has the usual settings, as a sandbox has. */
+static void start(struct exec_call *c)
+{
+	struct session_fact fact = {.id = c->session, .cwd = STR("/workspace")};
+	struct session *s = NULL;
+	struct err err;
+	int r = 0;
+
+	if (!c->session.len) {
+		run(c);
+		return;
+	}
+	s = session_find(c->sb, c->session);
+	if (!s)
+		r = session_new(c->sb, &fact, &s, &err);
+	if (r == 0)
+		r = session_enter(s, &c->turn, &err);
+	if (r < 0)
+		fail(c, &err);
+}
+
 static void on_running(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
 {
 	struct exec_call *c = container_of(wait, struct exec_call, wait);
@@ -412,7 +452,9 @@ static void use_sandbox(struct exec_call *c)
 	int r;
 
 	r = handle_find(c->x, true, &c->sb, &err);
-	if (r == 0)
+	if (r == 0 && c->session.len)
+		r = exec_request_for_shell(exchange_arena(c->x), &c->request, &err);
+	else if (r == 0)
 		r = handle_env(exchange_arena(c->x), c->sb, &c->request, &err);
 	if (r == 0)
 		r = sandbox_use(c->sb, &c->wait, &err);
@@ -507,6 +549,7 @@ void handle_exec(struct exchange *x)
 {
 	struct exec_call *c = calloc(1, sizeof(*c));
 	struct berthd *b = server_arg(exchange_server(x));
+	const struct str *session;
 	struct err err;
 
 	if (!c) {
@@ -518,13 +561,20 @@ void handle_exec(struct exchange *x)
 	c->loop = registry_loop(b->registry);
 	c->wait.done = on_running;
 	list_init(&c->wait.link);
+	c->turn = (struct session_wait){.ready = on_turn, .failed = on_turn_failed};
+	list_init(&c->turn.link);
 	buf_init(&c->body, EXEC_BODY_MAX);
 	c->wants_events = wants_events(exchange_head(x));
-	if (http_header_find(exchange_head(x), STR("session-id"))) {
-		err_set(&err, -ENOSYS, ERR_UNSUPPORTED, "Session-Id: sessions are not there yet");
+	session = http_header_find(exchange_head(x), STR("session-id"));
+	if (session && !session_id_is_valid(*session)) {
+		err_set(&err, -EINVAL, ERR_INVALID_REQUEST,
+			"Session-Id must be 1 to 128 letters, digits and -_.: and begin with a "
+			"letter or digit");
 		fail(c, &err);
 		return;
 	}
+	if (session)
+		c->session = *session;
 	exchange_on_gone(x, on_gone, c);
 	if (is_stream(exchange_head(x)))
 		take_stdin(c);

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "daemon/exec.h"
 #include "daemon/process.h"
+#include "daemon/session.h"
 #include "daemon/store_process.h"
 #include "daemon/store_sandbox.h"
 
@@ -63,6 +64,7 @@ size_t registry_count(const struct registry *registry)
 void registry_adopting(struct registry *registry, struct sandbox *sb)
 {
 	process_adopt_all(sb);
+	session_adopt_all(sb);
 	if (registry->config.adopting)
 		registry->config.adopting(registry->config.arg, sb);
 }
@@ -281,7 +283,15 @@ static void on_process(void *arg, const struct process_fact *fact)
 		process_load(sb, fact);
 }
 
-static void on_processes_loaded(void *arg, int result, const struct err *err)
+static void on_session(void *arg, const struct session_fact *fact)
+{
+	struct sandbox *sb = registry_find(arg, &fact->sandbox);
+
+	if (sb)
+		session_restore(sb, fact);
+}
+
+static void on_sessions_loaded(void *arg, int result, const struct err *err)
 {
 	struct registry *r = arg;
 	char path[PATH_MAX];
@@ -297,6 +307,20 @@ static void on_processes_loaded(void *arg, int result, const struct err *err)
 			err_set(&failure, result, ERR_INTERNAL,
 				"the line to berth-keeper cannot be watched: %s",
 				strerror(-result));
+	}
+	if (result < 0)
+		r->config.ready(r->config.arg, &failure);
+}
+
+static void on_processes_loaded(void *arg, int result, const struct err *err)
+{
+	struct registry *r = arg;
+	struct err failure = *err;
+
+	if (result == 0) {
+		result = store_session_load(r->config.store, on_session, on_sessions_loaded, r);
+		if (result < 0)
+			err_set(&failure, result, ERR_INTERNAL, "out of memory");
 	}
 	if (result < 0)
 		r->config.ready(r->config.arg, &failure);

@@ -3,6 +3,7 @@
 /* clang-format off */
 #define SETTINGS_BODY_MAX (1024 * 1024)
 #define PROCESS_BODY_MAX  (6 * 1024 * 1024)
+#define SESSION_BODY_MAX  (3 * 1024 * 1024)
 #define TREE_BODY_MAX     (64 * 1024) /* two paths, escaped */
 
 const struct route routes[] = {
@@ -29,6 +30,9 @@ const struct route routes[] = {
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/processes/{process}/logs",  handle_process_logs,   BODY_NONE,     0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/processes/{process}/stdin", handle_process_stdin,  BODY_STREAMED, 0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/processes/{process}/wait",  handle_process_wait,   BODY_BUFFERED, 16384, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/session", handle_session_create,  BODY_BUFFERED, SESSION_BODY_MAX, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/session", handle_session_list,    BODY_NONE,     0, false },
+	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/session/{session}", handle_session_delete, BODY_NONE, 0, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/file/{path...}", handle_file_get,    BODY_NONE,     0, false },
 	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/file/{path...}", handle_file_put,    BODY_STREAMED, 0, false },
 	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/file/{path...}", handle_file_delete, BODY_NONE,     0, false },

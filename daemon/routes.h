@@ -30,6 +30,7 @@ handler_fn handle_process_start, handle_process_list, handle_process_delete_all;
 handler_fn handle_process_get, handle_process_delete, handle_process_kill;
 handler_fn handle_process_logs, handle_process_stdin, handle_process_wait;
 handler_fn handle_environment;
+handler_fn handle_session_create, handle_session_list, handle_session_delete;
 handler_fn handle_file_get;
 handler_fn handle_file_put;
 handler_fn handle_file_delete;

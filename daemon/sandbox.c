@@ -19,6 +19,7 @@
 #include "daemon/process.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox_group.h"
+#include "daemon/session.h"
 
 #define BIT(state) (1u << (state))
 
@@ -120,6 +121,7 @@ static void gone(struct sandbox *sb, const struct err *why)
 		agent_free(take(sb->agent));
 	exec_lose_all(sb, why ? why->sentence : NULL);
 	exec_stranger_forget_all(sb);
+	session_lose_all(sb);
 	ping_lose_all(sb);
 	sandbox_groups_drop(sb);
 	if (why)
@@ -222,6 +224,7 @@ static void on_agent_ready(void *arg)
 	exec_adopted_all(sb);
 	if (is_new)
 		process_autostart_all(sb);
+	session_adopted_all(sb);
 	sandbox_tell(sb, &sb->uses, NULL);
 	step(sb);
 }
@@ -307,7 +310,6 @@ static void ask_keeper(struct sandbox *sb)
 static void on_generation_stored(void *arg, int result, const struct err *err)
 {
 	struct sandbox *sb = arg;
-
 	struct err stopping;
 
 	if (result == 0 && registry_is_stopping(sb->registry))

@@ -92,6 +92,8 @@ struct sandbox {
 	struct list execs;
 	unsigned execs_len;
 	uint32_t last_exec;
+	struct list sessions, shells; /* of session.c */
+	unsigned sessions_len;
 	struct list strangers; /* of exec_stranger.c */
 	unsigned strangers_told;
 	struct watcher *watcher; /* of watch.c; NULL: nobody watches */

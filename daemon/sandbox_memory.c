@@ -8,6 +8,7 @@
 #include "daemon/registry.h"
 #include "daemon/sandbox.h"
 #include "daemon/sandbox_group.h"
+#include "daemon/session.h"
 
 struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *id)
 {
@@ -27,6 +28,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	list_init(&sb->execs);
 	list_init(&sb->strangers);
 	list_init(&sb->processes);
+	session_init_all(sb);
 	list_init(&sb->pings);
 	list_init(&sb->call.link);
 	list_init(&sb->group_call.link);
@@ -38,6 +40,7 @@ void sandbox_free(struct sandbox *sb)
 	ping_lose_all(sb);
 	process_free_all(sb);
 	exec_stranger_forget_all(sb);
+	session_free_all(sb);
 	if (sb->agent)
 		agent_free(take(sb->agent));
 	sandbox_groups_drop(sb);

@@ -115,14 +115,20 @@ int store_sandbox_save(struct store *store, const struct sandbox_fact *fact, enu
 
 static int work_delete(struct store_op *op, struct sqlite3 *db)
 {
+	static const char *const statements[] = {
+		"DELETE FROM sandbox WHERE id = ?1",
+		"DELETE FROM session WHERE sandbox = ?1",
+	};
 	const struct sandbox_fact *f = &container_of(op, struct fact_op, op)->fact;
-	cleanup_statement sqlite3_stmt *s = NULL;
 
-	if (sqlite3_prepare_v2(db, "DELETE FROM sandbox WHERE id = ?1", -1, &s, NULL) !=
-		    SQLITE_OK ||
-	    sqlite3_bind_text(s, 1, f->id.text, -1, SQLITE_STATIC) != SQLITE_OK ||
-	    sqlite3_step(s) != SQLITE_DONE)
-		return store_fail(op, db, "removing a sandbox");
+	for (size_t i = 0; i < array_len(statements); i++) {
+		cleanup_statement sqlite3_stmt *s = NULL;
+
+		if (sqlite3_prepare_v2(db, statements[i], -1, &s, NULL) != SQLITE_OK ||
+		    sqlite3_bind_text(s, 1, f->id.text, -1, SQLITE_STATIC) != SQLITE_OK ||
+		    sqlite3_step(s) != SQLITE_DONE)
+			return store_fail(op, db, "removing a sandbox");
+	}
 	return 0;
 }
 

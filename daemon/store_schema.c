@@ -65,6 +65,13 @@ static const struct migration {
 		"STRICT, WITHOUT ROWID",
 		NULL,
 	},
+	{
+		"CREATE TABLE session (sandbox TEXT NOT NULL, id BLOB NOT NULL, cwd BLOB NOT NULL, "
+		"user BLOB NOT NULL, shell BLOB NOT NULL, env BLOB NOT NULL, created_at_ms INTEGER "
+		"NOT NULL, generation INTEGER NOT NULL, exec INTEGER NOT NULL, "
+		"PRIMARY KEY (sandbox, id)) STRICT, WITHOUT ROWID",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)

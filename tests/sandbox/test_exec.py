@@ -336,15 +336,6 @@ def test_deleted_meanwhile(g):
     g.request("DELETE", "/v1/sandbox/a")
 
 
-def test_session(g):
-    """A session is refused as long as there are none, rather than run in something else."""
-    for accept in ("application/json", "text/event-stream"):
-        reply = g.request("POST", "/v1/sandbox/a/exec", {"argv": ["true"]}, Accept=accept, Session_Id="s1")
-        equal((reply.status, reply.json()["code"]), (501, "unsupported"), reply)
-    equal(g.get("/v1/sandbox/a").status, 404, "it was made all the same")
-    g.out("a", ["true"])
-
-
 main([test_codes, test_not_started, test_timeout, test_bomb, test_background, test_environment,
       test_bytes, test_utf8, test_stdin, test_huge_arguments, test_slow_reader, test_disconnect,
-      test_groups, test_deleted_meanwhile, test_session])
+      test_groups, test_deleted_meanwhile])
