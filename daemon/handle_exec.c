@@ -501,6 +501,10 @@ static void on_json_end(void *arg, int status)
 		r = exec_request_parse(exchange_arena(c->x), text.len ? text : STR(""), &c->request,
 				       &err);
 	buf_close(&c->body);
+	if (r == 0 && c->request.detach && c->session.len)
+		r = err_set(
+			&err, -EINVAL, ERR_INVALID_REQUEST,
+			"a detached command runs in no session: leave out detach or Session-Id");
 	if (r == 0 && c->request.detach && c->request.has_stdin)
 		r = err_set(&err, -EINVAL, ERR_INVALID_REQUEST,
 			    "stdin is not for a detached command: send it with "

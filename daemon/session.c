@@ -37,7 +37,8 @@ struct session {
 	struct shell *ending;   /* the one whose tree is being ended */
 	struct exec_shell face; /* for the command whose turn it is */
 	bool is_doomed;         /* its shell is ended, with the command of an earlier berthd */
-	bool is_busy, is_fresh, is_restarted, is_leaving, is_stored, is_dead, is_timer_closed;
+	bool is_busy, is_fresh, is_restarted, is_leaving, is_forgetting, is_stored, is_dead,
+		is_timer_closed;
 	unsigned saves; /* under way */
 	struct list queue;
 	unsigned queue_len;
@@ -149,7 +150,8 @@ static void forget(struct session *s);
 /* Everything that was to end has ended. */
 static void check_leaving(struct session *s)
 {
-	if (s->is_leaving && !s->is_busy && !s->ending && !s->shell)
+	/* Its command and its shell may tell of their ends one after the other. */
+	if (s->is_leaving && !s->is_forgetting && !s->is_busy && !s->ending && !s->shell)
 		forget(s);
 }
 
@@ -547,6 +549,7 @@ static void on_forgotten(void *arg, int result, const struct err *err)
 	void *done_arg = s->done_arg;
 
 	s->saves--;
+	s->is_forgetting = false;
 	if (s->is_dead) {
 		release(s);
 	} else if (result < 0) {
@@ -566,6 +569,7 @@ static void forget(struct session *s)
 					       on_forgotten, s);
 
 	s->saves += r == 0;
+	s->is_forgetting = r == 0;
 	if (r == 0)
 		return;
 	s->is_leaving = false;

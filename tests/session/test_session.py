@@ -258,6 +258,8 @@ def test_routes(g):
         equal((name, facts["reason"], facts["session_restarted"]), ("exit", "killed", True), facts)
     equal(sessions(g), {}, "list")
     equal([p for p in g.processes() if g.is_sandboxed(p) and comm_of(p) in ("bash", "sleep") and is_alive(p)], [], "left")
+    reply = g.request("POST", "/v1/sandbox/a/exec", {"command": "true", "detach": True}, Session_Id="one")
+    equal((reply.status, reply.json()["code"]), (400, "invalid_request"), "detached in a session")
 
 
 def test_feeder(g):
