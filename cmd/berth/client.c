@@ -329,6 +329,8 @@ static int judge(struct transfer *t, CURLcode code, const char *detail, struct e
 			       strerror(-t->error));
 	if (t->is_finished)
 		return 0;
+	if (t->is_stream && t->request->stream->may_end && code == CURLE_OK)
+		return 0;
 	if (t->is_stream)
 		return err_set(err, -ECONNRESET, ERR_UNAVAILABLE,
 			       "%s broke off: how the command ended, or whether, is not known",

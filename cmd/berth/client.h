@@ -52,6 +52,7 @@ struct client_stream {
 	int interrupt_fd; /* readable: give up with -EINTR; -1: none */
 	/* 0: go on; 1: that was the last one; negative: give up with that. NULL: JSON is wanted. */
 	int (*event)(void *arg, const struct sse_event *event);
+	bool may_end; /* events may also come to an end without a last one */
 	/* The bytes of an answer that is no failure. 0, or negative: give up. NULL: they are kept.
 	 */
 	int (*bytes)(void *arg, struct str bytes);

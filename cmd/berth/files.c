@@ -86,14 +86,6 @@ static void widen(struct listing *listing, const struct file_info *info)
 		listing->size_width = size;
 }
 
-static int print_answer(struct haul *haul)
-{
-	int r = haul_print(haul,
-			   (struct str){buf_at(&haul->answer.body), buf_len(&haul->answer.body)});
-
-	return r < 0 ? r : haul_print(haul, STR("\n"));
-}
-
 /* Through memory: whoever reads it may sleep, and Ctrl-C is to be heard. */
 static int print_entries(struct listing *listing, const struct file_info *infos, size_t count)
 {
@@ -138,7 +130,7 @@ static int show_page(struct listing *listing)
 	r = file_list_parse(&arena, &haul->answer, &list, &haul->err);
 	if (r == 0)
 		r = haul->globals->json
-			    ? print_answer(haul)
+			    ? haul_print_answer(haul)
 			    : print_entries(listing, list.entries.items, list.entries.len);
 	if (r == 0 && list.cursor.len) {
 		r = make_target(listing, list.cursor);
@@ -175,7 +167,8 @@ static int show(struct listing *listing)
 	if (r == 0 && str_eq(info.type, STR("directory"))) {
 		r = show_directory(listing);
 	} else if (r == 0) {
-		r = haul->globals->json ? print_answer(haul) : print_entries(listing, &info, 1);
+		r = haul->globals->json ? haul_print_answer(haul)
+					: print_entries(listing, &info, 1);
 	}
 	arena_close(&arena);
 	return r;

@@ -21,6 +21,7 @@ int haul_init(struct haul *haul, const struct globals *globals)
 	*haul = (struct haul){.globals = globals, .interrupt_fd = -1};
 	answer_init(&haul->answer);
 	buf_init(&haul->target, REMOTE_TARGET_MAX);
+	buf_init(&haul->body, REMOTE_TARGET_MAX);
 	progress_init(&haul->progress);
 	signal(SIGPIPE, SIG_IGN);
 	endings = command_hold_signals(&haul->before);
@@ -39,6 +40,7 @@ void haul_close(struct haul *haul)
 		close(haul->interrupt_fd);
 	answer_close(&haul->answer);
 	buf_close(&haul->target);
+	buf_close(&haul->body);
 	sigprocmask(SIG_SETMASK, &haul->before, NULL);
 }
 
@@ -117,9 +119,11 @@ static int ask(struct haul *haul, const char *method, const struct client_stream
 	if (r < 0)
 		return haul_fail(haul, r, "the path is too long");
 	request.path = buf_at(&haul->target);
+	request.body = (struct str){buf_at(&haul->body), buf_len(&haul->body)};
 	buf_consume(&haul->answer.body, buf_len(&haul->answer.body));
 	r = client_send(haul->globals, &request, &haul->answer, &haul->err);
 	buf_consume(&haul->target, buf_len(&haul->target));
+	buf_consume(&haul->body, buf_len(&haul->body));
 	progress_end(&haul->progress);
 	return r;
 }
@@ -129,6 +133,25 @@ int haul_events(struct haul *haul, const char *method,
 {
 	struct client_stream stream = {
 		.body_fd = -1, .interrupt_fd = haul->interrupt_fd, .event = event, .arg = arg};
+
+	return ask(haul, method, &stream, 0);
+}
+
+int haul_events_now(struct haul *haul, const char *method,
+		    int (*event)(void *arg, const struct sse_event *event), void *arg)
+{
+	struct client_stream stream = {.body_fd = -1,
+				       .interrupt_fd = haul->interrupt_fd,
+				       .event = event,
+				       .may_end = true,
+				       .arg = arg};
+
+	return ask(haul, method, &stream, 0);
+}
+
+int haul_ask_long(struct haul *haul, const char *method)
+{
+	struct client_stream stream = {.body_fd = -1, .interrupt_fd = haul->interrupt_fd};
 
 	return ask(haul, method, &stream, 0);
 }
@@ -179,6 +202,14 @@ static int pass_on(struct haul *haul, int fd, struct str bytes)
 int haul_print(struct haul *haul, struct str text)
 {
 	return pass_on(haul, STDOUT_FILENO, text);
+}
+
+int haul_print_answer(struct haul *haul)
+{
+	int r = haul_print(haul,
+			   (struct str){buf_at(&haul->answer.body), buf_len(&haul->answer.body)});
+
+	return r < 0 ? r : haul_print(haul, STR("\n"));
 }
 
 static int on_bytes_for_fd(void *arg, struct str bytes)

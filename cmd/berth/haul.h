@@ -20,6 +20,7 @@ struct haul {
 	struct err err;       /* about the last request */
 	struct err own;       /* of our own side, files for example: it outranks the request's */
 	struct buf target;    /* of the next request: made by remote_...target(), see there */
+	struct buf body;      /* of the next request that sends no other: JSON; empty: none */
 };
 
 /* EXIT_OK, or EXIT_FAILED with a sentence. */
@@ -46,10 +47,16 @@ __attribute__((format(printf, 3, 4))) int haul_fail(struct haul *haul, int error
 /* Appends "&name=a%2Cb" to `target`: the values of a flag that may be repeated. */
 int haul_patterns(struct haul *haul, const struct call *call, size_t flag, const char *name);
 
-/* All of these send to `target` and empty it; 0, or negative for haul_finish(). */
+/* All of these send to `target`, and empty it and `body`; 0, or negative for haul_finish(). */
 
 /* The answer is kept. */
 int haul_ask(struct haul *haul, const char *method);
+
+/* The same, and it takes as long as it takes. */
+int haul_ask_long(struct haul *haul, const char *method);
+
+/* Prints the answer that was kept, and a newline. */
+int haul_print_answer(struct haul *haul);
 
 typedef int haul_sink_fn(void *arg, struct str bytes);
 
@@ -62,6 +69,10 @@ int haul_receive_fd(struct haul *haul, const char *method, int fd);
 /* The answer is a stream of events: as client_stream's `event`. */
 int haul_events(struct haul *haul, const char *method,
 		int (*event)(void *arg, const struct sse_event *event), void *arg);
+
+/* The same, but the stream may also end without a last event. */
+int haul_events_now(struct haul *haul, const char *method,
+		    int (*event)(void *arg, const struct sse_event *event), void *arg);
 
 typedef int haul_end_fn(void *arg);
 
