@@ -15,6 +15,7 @@ static const struct {
 	{ "LEVEL",     VALUE_LEVEL },
 	{ "VERB",      VALUE_VERB },
 	{ "ID",        VALUE_ID },
+	{ "PROCESS",   VALUE_PROCESS },
 	{ "ID:PATH",   VALUE_REMOTE },
 	{ "ID[:PATH]", VALUE_REMOTE_DIR },
 	{ "SRC",       VALUE_EITHER },

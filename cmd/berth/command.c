@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "cmd/berth/client.h"
 #include "cmd/berth/command_request.h"
+#include "cmd/berth/process.h"
 #include "cmd/berth/screen.h"
 #include "proto/base64.h"
 #include "proto/json.h"
@@ -172,13 +173,13 @@ static const struct {
 };
 /* clang-format on */
 
-static void explain(const struct ending *ending)
+void command_explain(struct str reason, struct str message)
 {
 	for (size_t i = 0; i < array_len(reasons); i++) {
-		if (!str_eq(ending->reason, str_of(reasons[i].reason)))
+		if (!str_eq(reason, str_of(reasons[i].reason)))
 			continue;
-		screen_error("%s%s%s", reasons[i].sentence, ending->message.len ? ": " : "",
-			     screen_text(ending->message).text);
+		screen_error("%s%s%s", reasons[i].sentence, message.len ? ": " : "",
+			     screen_text(message).text);
 	}
 }
 
@@ -198,7 +199,7 @@ static int take_ending(struct str text)
 			     screen_text(ending.code).text);
 		code = EXIT_NOT_RUN;
 	} else {
-		explain(&ending);
+		command_explain(ending.reason, ending.message);
 		code = ending.exit_code_given ? (int)(ending.exit_code & 0xff) : EXIT_NOT_RUN;
 	}
 	arena_close(&arena);
@@ -221,12 +222,33 @@ static int on_event(void *arg, const struct sse_event *event)
 	return running->code < 0 ? running->code : 1;
 }
 
+/* A background process: what is printed is what the other verbs want to be told. */
+static int show_started(const struct running *running, struct str text)
+{
+	struct process_info process = {0};
+	struct arena arena;
+	int r;
+
+	arena_init(&arena, EVENT_ARENA_MAX);
+	r = json_parse(&arena, text, process_fields, &process, NULL);
+	if (r < 0)
+		screen_error("the answer cannot be understood (is it berthd's?)");
+	else if (running->command->globals->json)
+		printf("%.*s\n", STR_ARGS(text));
+	else
+		printf("%s\n", screen_text(process.id).text);
+	arena_close(&arena);
+	return r < 0 ? EXIT_NOT_RUN : EXIT_OK;
+}
+
 /* The answer is there as a whole: JSON that was asked for, or something that is no stream. */
 static int show_answer(const struct running *running, const struct answer *answer)
 {
 	struct str text = {buf_at(&answer->body), buf_len(&answer->body)};
 	int code;
 
+	if (running->command->is_detached)
+		return show_started(running, text);
 	if (!running->command->globals->json) {
 		screen_error("the answer is no stream of events (is it berthd's?)");
 		return EXIT_NOT_RUN;
@@ -273,7 +295,7 @@ static int ask(struct running *running)
 	struct client_stream stream = {
 		.body_fd = command->has_stdin ? STDIN_FILENO : -1,
 		.interrupt_fd = running->interrupt_fd,
-		.event = command->globals->json ? NULL : on_event,
+		.event = command->globals->json || command->is_detached ? NULL : on_event,
 		.arg = running,
 	};
 	struct client_request request = {.method = "POST", .stream = &stream};

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/str.h"
 #include "cmd/berth/verb.h"
 
 struct command {
@@ -21,6 +22,9 @@ struct command {
 	const char *cwd, *user; /* NULL: not given */
 	uint64_t timeout_ms;    /* 0: none */
 	bool has_stdin;         /* ours */
+	bool is_detached;       /* a background process: it is started, and its ID printed */
+	const char *process;    /* its ID; NULL: the daemon makes one up */
+	bool is_autostart;
 };
 
 /*
@@ -51,6 +55,9 @@ int command_pass_on(int interrupt_fd, int fd, const char *at, size_t len);
  * taken; the next does what it always does.
  */
 int command_interrupted(int fd);
+
+/* Says on stderr why something ended, if it was not by itself. */
+void command_explain(struct str reason, struct str message);
 
 /* The command's exit code, EXIT_NOT_RUN, EXIT_PIPE, or 128 and the signal that ended it. */
 int command_run(const struct command *command);

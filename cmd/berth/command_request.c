@@ -87,6 +87,14 @@ static int put_json(struct buf *out, const struct command *command)
 		json_key(&w, "timeout_ms");
 		json_int(&w, (int64_t)command->timeout_ms);
 	}
+	if (command->process) {
+		json_key(&w, "id");
+		json_text(&w, command->process);
+	}
+	if (command->is_autostart) {
+		json_key(&w, "autostart");
+		json_bool(&w, true);
+	}
 	json_object_end(&w);
 	return json_writer_end(&w, out);
 }
@@ -100,13 +108,16 @@ int command_request_make(struct command_request *ret, const struct command *comm
 	buf_init(&ret->path, REQUEST_MAX);
 	buf_init(&ret->body, REQUEST_MAX);
 	ret->is_query = false;
-	r = sandbox_path(command->id, "/exec", path, err);
+	r = sandbox_path(command->id, command->is_detached ? "/processes" : "/exec", path, err);
 	if (r < 0)
 		return r;
 	r = put_text(&ret->path, path);
 	ret->is_query = command->has_stdin;
 	if (r == 0 && !ret->is_query)
 		r = put_json(&ret->body, command);
+	if (r == -EILSEQ && command->is_detached)
+		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
+			       "a background process takes only words that are UTF-8");
 	/* JSON is text, and words of a command need not be: a query takes any bytes. */
 	if (r == -EILSEQ) {
 		buf_consume(&ret->body, buf_len(&ret->body));

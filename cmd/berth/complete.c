@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cmd/berth/line.h"
+#include "cmd/berth/process.h"
 #include "cmd/berth/remote.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/value.h"
@@ -107,6 +108,31 @@ static void offer_ids(struct cursor *c, enum mark mark, const char *end)
 
 	answer_init(&answer);
 	(void)sandbox_each(&c->globals, &visitor, &answer, &err);
+	answer_close(&answer);
+}
+
+static void offer_processes(struct cursor *c)
+{
+	const struct call *call = &c->line.call;
+	const struct process_info *infos;
+	char path[SANDBOX_PATH_MAX];
+	struct json_objects list;
+	struct sandbox_id id;
+	struct answer answer;
+	struct arena arena;
+	struct err err;
+
+	answer_init(&answer);
+	arena_init(&arena, PROCESS_ARENA_MAX);
+	if (call->arg_count && sandbox_path(call->args[0], "/processes", path, &err) == 0 &&
+	    client_get(&c->globals, path, &answer, &err) == 0 &&
+	    process_list_parse(&arena, &answer, &list, &err) == 0) {
+		infos = list.items;
+		for (size_t i = 0; i < list.len; i++)
+			if (sandbox_id_parse(infos[i].id, &id) == 0)
+				offer(c, WHOLE, str_of(id.text), "");
+	}
+	arena_close(&arena);
 	answer_close(&answer);
 }
 
@@ -268,6 +294,9 @@ static void offer_value(struct cursor *c, enum value_kind kind)
 		return;
 	case VALUE_ID:
 		offer_ids(c, WHOLE, "");
+		return;
+	case VALUE_PROCESS:
+		offer_processes(c);
 		return;
 	case VALUE_REMOTE:
 	case VALUE_REMOTE_DIR:

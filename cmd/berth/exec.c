@@ -1,6 +1,30 @@
 #include "cmd/berth/command.h"
 
-enum { EXEC_ENV, EXEC_CWD, EXEC_USER, EXEC_TIMEOUT, EXEC_STDIN };
+enum {
+	EXEC_ENV,
+	EXEC_CWD,
+	EXEC_USER,
+	EXEC_TIMEOUT,
+	EXEC_STDIN,
+	EXEC_DETACH,
+	EXEC_NAME,
+	EXEC_AUTOSTART
+};
+
+/* What is for a background process, and what is not. */
+static int take_flags(struct command *command, const struct call *call)
+{
+	command->is_detached = call->values[EXEC_DETACH];
+	command->process = call->values[EXEC_NAME];
+	command->is_autostart = call->values[EXEC_AUTOSTART];
+	if (!command->is_detached && (command->process || command->is_autostart))
+		usage_error("--name and --autostart are for background processes: give --detach");
+	else if (command->is_detached && command->has_stdin)
+		usage_error("a background process has no standard input of ours: without --stdin");
+	else
+		return EXIT_OK;
+	return EXIT_NOT_RUN;
+}
 
 static int run(const struct call *call)
 {
@@ -16,6 +40,8 @@ static int run(const struct call *call)
 	code = command_init(&command, call, &places);
 	command.id = call->args[0];
 	if (code == EXIT_OK)
+		code = take_flags(&command, call);
+	if (code == EXIT_OK)
 		code = command_run(&command);
 	command_close(&command);
 	return code;
@@ -28,6 +54,9 @@ static const struct flag flags[] = {
 	[EXEC_USER]    = { "--user",    "USER",       "as whom: a name, a uid, or uid:gid", "-u" },
 	[EXEC_TIMEOUT] = { "--timeout", "DURATION",   "end it after so long: 500ms, 30s, 10m" },
 	[EXEC_STDIN]   = { "--stdin",   NULL,         "pass our standard input on", "-i" },
+	[EXEC_DETACH]  = { "--detach",  NULL,         "start a background process, and print its ID", "-d" },
+	[EXEC_NAME]    = { "--name",    "NAME",       "with --detach: its ID" },
+	[EXEC_AUTOSTART] = { "--autostart", NULL,     "with --detach: start it whenever the sandbox starts" },
 	{ NULL },
 };
 
@@ -36,6 +65,7 @@ static const struct example examples[] = {
 	{ "berth exec web sh -c 'echo $HOME'",       "a shell has to be asked for" },
 	{ "berth exec -i web tee in.txt < in.txt",   "with standard input" },
 	{ "berth exec -e A=1 -w /tmp --timeout 30s web env", "with a variable, a place, a limit" },
+	{ "berth exec -d --name api web ./server",   "in the background: see ps, logs, wait, kill" },
 	{ "berth exec --json web -- date",           "all at once: stdout, stderr, exit_code, reason" },
 	{ NULL },
 };

@@ -85,7 +85,10 @@ extern const struct verb verb_files;
 extern const struct verb verb_help;
 extern const struct verb verb_info;
 extern const struct verb verb_inspect;
+extern const struct verb verb_kill;
+extern const struct verb verb_logs;
 extern const struct verb verb_ls;
+extern const struct verb verb_ps;
 extern const struct verb verb_put;
 extern const struct verb verb_rm;
 extern const struct verb verb_run;
@@ -94,6 +97,7 @@ extern const struct verb verb_stop;
 extern const struct verb verb_tar;
 extern const struct verb verb_up;
 extern const struct verb verb_version;
+extern const struct verb verb_wait;
 extern const struct verb verb_watch;
 
 /* All verbs in the order in which help shows them; ends with NULL. */
