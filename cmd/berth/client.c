@@ -397,6 +397,7 @@ static int set_headers(struct transfer *t, struct curl_slist **headers)
 		/* It would cost a round trip, and a second where nobody answers it. */
 		"Expect:",
 		stream && stream->body_fd >= 0 ? "Transfer-Encoding: chunked" : NULL,
+		t->request->header,
 	};
 
 	for (size_t i = 0; i < array_len(lines); i++) {

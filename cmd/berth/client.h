@@ -65,6 +65,7 @@ struct client_request {
 	const char *method;
 	const char *path;                   /* and query; encoded */
 	struct str body;                    /* JSON; empty: none */
+	const char *header;                 /* one more, "Name: value"; NULL: none */
 	unsigned timeout_ms;                /* 0: none */
 	const struct client_stream *stream; /* NULL: the answer is taken whole */
 };

@@ -145,7 +145,7 @@ static int on_output(struct running *running, int fd, struct str data)
 /* What `exit` and `error` events tell, and an answer in JSON. */
 struct ending {
 	int64_t exit_code;
-	bool exit_code_given;
+	bool exit_code_given, session_restarted;
 	struct str reason, message, error, code;
 };
 
@@ -157,6 +157,7 @@ static const struct json_field ending_fields[] = {
 	{ "message",   JSON_STRING, offsetof(struct ending, message) },
 	{ "error",     JSON_STRING, offsetof(struct ending, error) },
 	{ "code",      JSON_STRING, offsetof(struct ending, code) },
+	{ "session_restarted", JSON_BOOL, offsetof(struct ending, session_restarted) },
 	{ "*",         JSON_IGNORED },
 	{ NULL },
 };
@@ -183,6 +184,16 @@ void command_explain(struct str reason, struct str message)
 	}
 }
 
+/* A shell that ended took what was set in it along, whatever the command made of that. */
+static void explain(const struct ending *ending)
+{
+	if (ending->session_restarted && str_eq(ending->reason, STR("exited")))
+		screen_error("%s", ending->message.len ? screen_text(ending->message).text
+						       : "the session's shell has ended");
+	else
+		command_explain(ending->reason, ending->message);
+}
+
 /* The exit code; what needs words gets them on stderr. -EPROTO: that is no ending. */
 static int take_ending(struct str text)
 {
@@ -199,7 +210,7 @@ static int take_ending(struct str text)
 			     screen_text(ending.code).text);
 		code = EXIT_NOT_RUN;
 	} else {
-		command_explain(ending.reason, ending.message);
+		explain(&ending);
 		code = ending.exit_code_given ? (int)(ending.exit_code & 0xff) : EXIT_NOT_RUN;
 	}
 	arena_close(&arena);
@@ -309,6 +320,7 @@ static int ask(struct running *running)
 	r = command_request_make(&made, command, &err);
 	request.path = buf_at(&made.path);
 	request.body = (struct str){buf_at(&made.body), buf_len(&made.body)};
+	request.header = *made.header ? made.header : NULL;
 	if (r == 0 && made.is_query && !command->has_stdin) {
 		stream.body_fd = nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		if (nothing < 0)

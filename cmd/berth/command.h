@@ -20,6 +20,7 @@ struct command {
 	const char **env; /* "NAME=VALUE" each */
 	size_t env_len;
 	const char *cwd, *user; /* NULL: not given */
+	const char *session;    /* whose shell runs it; NULL: none */
 	uint64_t timeout_ms;    /* 0: none */
 	bool has_stdin;         /* ours */
 	bool is_detached;       /* a background process: it is started, and its ID printed */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/cleanup.h"
 #include "cmd/berth/sandbox.h"
@@ -108,9 +109,14 @@ int command_request_make(struct command_request *ret, const struct command *comm
 	buf_init(&ret->path, REQUEST_MAX);
 	buf_init(&ret->body, REQUEST_MAX);
 	ret->is_query = false;
+	ret->header[0] = '\0';
 	r = sandbox_path(command->id, command->is_detached ? "/processes" : "/exec", path, err);
+	if (r == 0 && command->session)
+		r = session_check(command->session, err);
 	if (r < 0)
 		return r;
+	if (command->session)
+		snprintf(ret->header, sizeof(ret->header), "Session-Id: %s", command->session);
 	r = put_text(&ret->path, path);
 	ret->is_query = command->has_stdin;
 	if (r == 0 && !ret->is_query)

@@ -8,11 +8,13 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "cmd/berth/command.h"
+#include "cmd/berth/session.h"
 
 struct command_request {
 	struct buf path; /* terminated */
 	struct buf body;
-	bool is_query; /* the body is the command's standard input */
+	bool is_query;                    /* the body is the command's standard input */
+	char header[SESSION_ID_MAX + 16]; /* that names the session; "": none */
 };
 
 /* To be closed after a failure too. */

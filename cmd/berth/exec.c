@@ -6,6 +6,7 @@ enum {
 	EXEC_USER,
 	EXEC_TIMEOUT,
 	EXEC_STDIN,
+	EXEC_SESSION,
 	EXEC_DETACH,
 	EXEC_NAME,
 	EXEC_AUTOSTART
@@ -14,6 +15,7 @@ enum {
 /* What is for a background process, and what is not. */
 static int take_flags(struct command *command, const struct call *call)
 {
+	command->session = call->values[EXEC_SESSION];
 	command->is_detached = call->values[EXEC_DETACH];
 	command->process = call->values[EXEC_NAME];
 	command->is_autostart = call->values[EXEC_AUTOSTART];
@@ -21,6 +23,8 @@ static int take_flags(struct command *command, const struct call *call)
 		usage_error("--name and --autostart are for background processes: give --detach");
 	else if (command->is_detached && command->has_stdin)
 		usage_error("a background process has no standard input of ours: without --stdin");
+	else if (command->is_detached && command->session)
+		usage_error("a background process runs in no session: without --session");
 	else
 		return EXIT_OK;
 	return EXIT_NOT_RUN;
@@ -54,6 +58,7 @@ static const struct flag flags[] = {
 	[EXEC_USER]    = { "--user",    "USER",       "as whom: a name, a uid, or uid:gid", "-u" },
 	[EXEC_TIMEOUT] = { "--timeout", "DURATION",   "end it after so long: 500ms, 30s, 10m" },
 	[EXEC_STDIN]   = { "--stdin",   NULL,         "pass our standard input on", "-i" },
+	[EXEC_SESSION] = { "--session", "SESSION",    "in this session's shell, which is made if need be", "-s" },
 	[EXEC_DETACH]  = { "--detach",  NULL,         "start a background process, and print its ID", "-d" },
 	[EXEC_NAME]    = { "--name",    "NAME",       "with --detach: its ID" },
 	[EXEC_AUTOSTART] = { "--autostart", NULL,     "with --detach: start it whenever the sandbox starts" },
@@ -65,6 +70,7 @@ static const struct example examples[] = {
 	{ "berth exec web sh -c 'echo $HOME'",       "a shell has to be asked for" },
 	{ "berth exec -i web tee in.txt < in.txt",   "with standard input" },
 	{ "berth exec -e A=1 -w /tmp --timeout 30s web env", "with a variable, a place, a limit" },
+	{ "berth exec -s dev web -- cd /tmp",        "a session: what follows in `dev` runs there" },
 	{ "berth exec -d --name api web ./server",   "in the background: see ps, logs, wait, kill" },
 	{ "berth exec --json web -- date",           "all at once: stdout, stderr, exit_code, reason" },
 	{ NULL },

@@ -92,6 +92,7 @@ extern const struct verb verb_ps;
 extern const struct verb verb_put;
 extern const struct verb verb_rm;
 extern const struct verb verb_run;
+extern const struct verb verb_session;
 extern const struct verb verb_start;
 extern const struct verb verb_stop;
 extern const struct verb verb_tar;
