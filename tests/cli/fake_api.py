@@ -88,6 +88,7 @@ class Api:
         self.listener, self.exec, self.requests, self.sandboxes = listener, exec_handler, [], {}
         self.targets = []  # of the requests, as they came
         self.page, self.threads, self.failures = 2, [], []
+        self.processes = None  # the handler of processes and sessions: (client, request)
         self.files = None  # the handler of file routes: (client, request, kind, path)
         self.thread = threading.Thread(target=self.accept, daemon=True)
         self.thread.start()
@@ -131,6 +132,8 @@ class Api:
                 self.list(client, request)
         if len(parts) == 4 and parts[3] == "exec":
             return self.exec(client, request)
+        if self.processes and parts[3:4] and parts[3] in ("processes", "session"):
+            return self.processes(client, request)
         if self.files and parts[3:4] and parts[3] in FILE_ROUTES:
             return self.files(client, request, parts[3], unquote("/" + "/".join(parts[4:])))
         return self.one(client, request, parts[2], parts[3:])
