@@ -99,14 +99,17 @@ static void put_report(struct out *o, const struct session_line *l, const char *
 	put_fd(o, l, l->status_fd);
 }
 
-static void put_way_back(struct out *o, const struct session_line *l)
+/* The way back first: once the status is told, nobody holds the directory any more. */
+static void put_report_from_back(struct out *o, const struct session_line *l)
 {
-	put_text(o, ";B_=\"${OLDPWD-}\" \\command eval '\\command cd -- \"${PWD-/}\"");
+	put_text(o, "S_=\"$?\" B_=\"${OLDPWD-}\" \\command eval '\\command cd -- \"${PWD-/}\"");
 	if (l->back_fd >= 0) {
 		put_text(o, "||\\command cd -P -- ");
 		put_fd(o, l, l->back_fd);
 	}
-	put_text(o, ";OLDPWD=$B_'");
+	put_text(o, "||\\command :;OLDPWD=$B_;");
+	put_report(o, l, "$S_");
+	put_text(o, "'");
 }
 
 static int finish(struct out *o)
@@ -138,9 +141,10 @@ int session_line_make(const struct session_line *l, char *at, size_t room)
 		put_fd(&o, l, l->fds[i]);
 	}
 	put_text(&o, ";");
-	put_report(&o, l, "$?");
 	if (l->cwd_fd >= 0)
-		put_way_back(&o, l);
+		put_report_from_back(&o, l);
+	else
+		put_report(&o, l, "$?");
 	return finish(&o);
 }
 
