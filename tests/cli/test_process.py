@@ -157,11 +157,12 @@ def restarted(place):
 
 def absent(place):
     """No daemon: 3, or 125 where the code is a process's own."""
+    gone = ["--socket", place.path("none.sock")]
     for args in (["ps", "box"], ["logs", "box", "web"], ["kill", "box", "a", "b"], ["session", "ls", "box"],
                  ["session", "rm", "box", "s"]):
-        fails(place, 3, "berth: ", *args)
+        fails(place, 3, "berth: ", *gone, *args)
     for args in (["wait", "box", "web"], ["exec", "-d", "box", "true"]):
-        fails(place, 125, "berth: ", *args)
+        fails(place, 125, "berth: ", *gone, *args)
 
 
 if __name__ == "__main__":

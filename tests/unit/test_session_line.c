@@ -45,9 +45,9 @@ static void test_lines(void)
 	check_str(made(&l),
 		  "PWD=\"${PWD-}\" OLDPWD=\"${OLDPWD-}\" \\command eval '\\command cd -P -- "
 		  "/proc/7/fd/11||\\exit 126\npwd' </proc/7/fd/8 >/proc/7/fd/9 "
-		  "2>/proc/7/fd/10;\\command echo 3 \"$?\" >/proc/7/fd/5;"
-		  "B_=\"${OLDPWD-}\" \\command eval '\\command cd -- \"${PWD-/}\"||\\command "
-		  "cd -P -- /proc/7/fd/12;OLDPWD=$B_'\n");
+		  "2>/proc/7/fd/10;S_=\"$?\" B_=\"${OLDPWD-}\" \\command eval "
+		  "'\\command cd -- \"${PWD-/}\"||\\command cd -P -- /proc/7/fd/12||\\command :;"
+		  "OLDPWD=$B_;\\command echo 3 \"$S_\" >/proc/7/fd/5'\n");
 	tap_ok("a command, its variables, its directory");
 }
 
