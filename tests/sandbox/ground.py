@@ -271,8 +271,7 @@ class Ground(place.Place):
             "network namespaces": len(self.namespaces()),
             "sockets": self.sockets(),
             "files": sorted(self.sandbox_files()),
-            "zombies": [p for p in pids() if (stat_of(p) or ("", 0))[0] == "Z"
-                        and stat_of(p)[1] in self.keepers()],
+            "zombies": [p for p in pids() if (stat := stat_of(p)) and stat[0] == "Z" and stat[1] in self.keepers()],
         }
 
     def check_same(self, before):
