@@ -27,7 +27,8 @@ if os.fork() == 0:
     os._exit(0)
 signal.pause()
 """
-BOMB = "f() { f | f & }; f; sleep 300"
+# The last word needs no fork: a shell that ended early would leave its bomb running, on purpose.
+BOMB = "f() { f | f & }; f; exec sleep 300"
 
 
 def ended(result, reason, code):
@@ -104,11 +105,9 @@ def test_bomb(g):
     asked = g.request("PUT", "/v1/sandbox/a", {"limits": {"pids": 200}, "start": True})
     equal(asked.status, 200, "put")
     result = g.run_events("a", BOMB, timeout_ms=1000)
-    check(result.reason in ("timeout", "exited"), result)
-    until(lambda: g.sandbox("a")["state"] in ("running", "cold", "failed"), "a settled state")
+    ended(result, "timeout", 124)
     equal(g.out("a", "echo here"), "here\n", "the next exec")
-    if result.reason == "timeout":
-        only_init_lives(g)
+    only_init_lives(g)
 
 
 def test_background(g):
