@@ -14,14 +14,16 @@ FEW_FILES = 100
 KILL_SUPERVISORS = ("for p in /proc/[0-9]*; do read c < $p/comm; "
                     "[ $c = init ] && [ $p != /proc/1 ] && kill -9 ${p#/proc/}; done")
 # A child in a session of its own, and that child's; each says when it listens, and when it hears.
-FAMILY = ("import os, signal, sys, time\n"
-          "def heard(*_):\n    os.write(1, b'!'); os._exit(3)\n"
-          "signal.signal(signal.SIGTERM, heard)\n"
+# They wait for the signal itself: a handler that is called just before a sleep does not end it.
+FAMILY = ("import os, signal\n"
+          "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
           "for _ in range(2):\n"
           "    if os.fork(): break\n"
           "    os.setsid()\n"
           "os.write(1, b'.')\n"
-          "while True: time.sleep(1000)\n")
+          "signal.sigwait([signal.SIGTERM])\n"
+          "os.write(1, b'!')\n"
+          "os._exit(3)\n")
 
 
 def close(*frames):

@@ -215,11 +215,15 @@ class Ground(place.Place):
     def is_sandboxed(self, pid):
         try:
             if not self.is_root:
-                return 0 <= os.stat(f"/proc/{pid}").st_uid - place.FIRST_SUBID < place.SUBIDS
+                return has_subid(pid) and (place.IS_ROOT or pid_namespace(pid) in self.pid_namespaces())
             with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
                 return self.cgroup_name() + "/" in file.read()
         except OSError:
             return False
+
+    def pid_namespaces(self):
+        """Of our inits. An ordinary user has one range of ids for all: for other runs, and for real use."""
+        return {pid_namespace(p) for p in pids() if has_subid(p) and self.is_init(p)} - {None}
 
     def processes(self):
         """The daemon, its keeper, and everything in its sandboxes."""
@@ -374,6 +378,20 @@ class Ground(place.Place):
         reply = self.request("POST", f"/v1/sandbox/{name}/exec?{query}", content,
                              Accept="application/json", Content_Type="application/octet-stream")
         check(reply.status == 200 and reply.json()["exit_code"] == 0, reply)
+
+
+def has_subid(pid):
+    try:
+        return 0 <= os.stat(f"/proc/{pid}").st_uid - place.FIRST_SUBID < place.SUBIDS
+    except OSError:
+        return False
+
+
+def pid_namespace(pid):
+    try:
+        return os.stat(f"/proc/{pid}/ns/pid").st_ino
+    except OSError:
+        return None
 
 
 def body_of(what, options):
