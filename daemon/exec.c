@@ -239,8 +239,10 @@ static void on_exited(struct exec *e, const struct agent_exited *exited)
 static void on_lost(struct exec *e)
 {
 	/* What is asked to be ended is over when that is proven, or the sandbox with it. */
-	if (e->is_kept && e->is_kill_sent && !e->is_proven && e->state < EXEC_DRAINING)
+	if (e->is_kill_sent && !e->is_proven && e->state < EXEC_DRAINING) {
+		e->is_lost = true;
 		return;
+	}
 	if (e->is_kept && e->state >= EXEC_DRAINING) {
 		exec_kept_settled(e, true);
 		return;

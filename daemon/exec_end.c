@@ -265,6 +265,11 @@ void exec_on_proven(struct exec *e)
 {
 	e->is_proven = true;
 	exec_mark_output(e); /* others of the tree may have written after the first had ended */
+	if (e->is_lost && e->state < EXEC_DRAINING) {
+		exec_flush_output(e);
+		exec_finish_ended(e);
+		return;
+	}
 	if (e->state == EXEC_SPAWNING || e->state == EXEC_RUNNING)
 		uv_timer_start(&e->timer, on_ending_late, EXIT_LIMIT_MS, 0);
 	exec_check_survivors(e);

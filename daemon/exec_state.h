@@ -52,6 +52,7 @@ struct exec {
 	bool is_ending;    /* its tree is being ended */
 	bool is_proven;    /* ... and nothing of it is left */
 	bool is_kill_sent; /* ... and whoever can has been asked to */
+	bool is_lost;      /* ... but how it ended nobody will tell */
 	bool is_abandoned;
 	bool is_closed;
 	enum exec_reason end_reason; /* why it is being ended */

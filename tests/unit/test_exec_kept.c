@@ -209,6 +209,17 @@ static void test_lost(void)
 	end("lost, and what it said is not");
 	begin();
 	number = start(false);
+	exec_kill(t.exec);
+	print(0, "last words");
+	tell_ref(AGENT_LOST, number);
+	turn();
+	check(t.ended == 0);
+	tell_ref(AGENT_ENDED, number);
+	check_str(t.pulled[0], "last words");
+	check(t.ended == 1 && t.end.reason == EXEC_KILLED);
+	end("what is lost while it is being ended is over when that is proven, and then at once");
+	begin();
+	number = start(false);
 	tell_exited(number, 0);
 	turn();
 	check(t.exited == 1);
