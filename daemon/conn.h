@@ -143,6 +143,8 @@ void conn_broken(struct conn *c);
 /* Writes now what the kernel takes and keeps the rest. */
 void conn_output(struct conn *c, const uv_buf_t *parts, unsigned count);
 void conn_flush(struct conn *c);
+/* From a pipe to the kernel, if nothing is before it; how much, without waiting. */
+size_t conn_move(struct conn *c, int pipe_fd, size_t max);
 static inline size_t conn_unsent(const struct conn *c)
 {
 	return buf_len(&c->output) + buf_len(&c->flying);

@@ -6,6 +6,7 @@
 #include "daemon/conn.h"
 
 #include <assert.h>
+#include <fcntl.h>
 
 #include "base/log.h"
 
@@ -155,4 +156,17 @@ void conn_output(struct conn *c, const uv_buf_t *parts, unsigned count)
 		}
 	}
 	check_full(c);
+}
+
+/* Whatever hinders it, an end or an error too, is met again by who then copies. */
+size_t conn_move(struct conn *c, int pipe_fd, size_t max)
+{
+	uv_os_fd_t fd;
+	ssize_t n;
+
+	if (c->state == CONN_CLOSED || c->is_broken || conn_unsent(c) || !max ||
+	    uv_fileno(&c->uv.handle, &fd) < 0)
+		return 0;
+	n = splice(pipe_fd, NULL, fd, NULL, max, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	return n > 0 ? (size_t)n : 0;
 }

@@ -369,6 +369,18 @@ static void answer_data(void *arg, const char *bytes, size_t len)
 	conn_output(x->conn, parts, 3);
 }
 
+static size_t answer_move(void *arg, int pipe_fd, size_t max)
+{
+	struct exchange *x = arg;
+	size_t moved;
+
+	if (x->framing != ANSWER_SIZED || x->head->method == HTTP_METHOD_HEAD)
+		return 0;
+	moved = conn_move(x->conn, pipe_fd, max < x->answer_left ? max : (size_t)x->answer_left);
+	x->answer_left -= moved;
+	return moved;
+}
+
 static void answer_end(void *arg, int status)
 {
 	struct exchange *x = arg;
@@ -395,7 +407,7 @@ void exchange_skip_body(struct exchange *x)
 	stream_abort(&answer);
 }
 
-static const struct stream_consumer answer_consumer = {answer_data, answer_end};
+static const struct stream_consumer answer_consumer = {answer_data, answer_end, answer_move};
 
 static struct stream *begin_answer(struct exchange *x, int status, const char *type,
 				   const struct stream_producer *producer, void *arg)

@@ -46,6 +46,16 @@ static void on_output(struct exec_pipe *pipe, struct str bytes)
 		e->ops->output(e->arg, pipe == &e->output[1], bytes);
 }
 
+static size_t on_move(struct exec_pipe *pipe, int fd)
+{
+	struct exec *e = pipe->arg;
+	bool is_wanted = e->state != EXEC_ENDED && !e->is_abandoned && !e->is_paused;
+
+	if (!e->ops->move || pipe != &e->output[0] || !is_wanted)
+		return 0;
+	return e->ops->move(e->arg, fd);
+}
+
 static void on_output_end(struct exec_pipe *pipe)
 {
 	struct exec *e = pipe->arg;
@@ -68,6 +78,7 @@ static const struct exec_pipe_ops pipe_ops = {
 	.end = on_output_end,
 	.room = on_input_room,
 	.closed = exec_on_pipe_closed,
+	.move = on_move,
 };
 
 /* Its end must not wait for whoever cannot keep what it says. */

@@ -50,6 +50,9 @@ struct exec_ops {
 	void (*ended)(void *arg, const struct exec_end *end);
 	/* Stdin has room again, or is closed for good. */
 	void (*stdin_ready)(void *arg);
+	/* Before `output`, or NULL: may take some of stdout out of the pipe by itself, and says how
+	 * much; never waits. */
+	size_t (*move)(void *arg, int fd);
 
 	/* Kept execs only. It runs, or ran when it is adopted: `pid` is its main process inside. */
 	void (*started)(void *arg, uint32_t pid);

@@ -122,11 +122,24 @@ static ssize_t pull_once(struct exec_pipe *pipe)
 	return n < 0 && n != -EAGAIN ? -EINTR : n;
 }
 
+static ssize_t read_some(struct exec_pipe *pipe)
+{
+	size_t moved = 0;
+
+	if (pipe->ops->pull && !pipe->is_discarding)
+		return pull_once(pipe);
+	if (pipe->ops->move && !pipe->is_discarding)
+		moved = pipe->ops->move(pipe, pipe->fd);
+	if (!moved)
+		return copy_once(pipe);
+	count(pipe, (ssize_t)moved);
+	return (ssize_t)moved;
+}
+
 /* 1: bytes were handed on. 0: nothing there now. -1: the end. */
 static int read_once(struct exec_pipe *pipe)
 {
-	bool is_pulled = pipe->ops->pull && !pipe->is_discarding;
-	ssize_t n = is_pulled ? pull_once(pipe) : copy_once(pipe);
+	ssize_t n = read_some(pipe);
 
 	if (n > 0)
 		return 1;

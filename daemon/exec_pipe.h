@@ -37,6 +37,8 @@ struct exec_pipe_ops {
 	 * end, -EAGAIN if nothing is there. After any other error the pipe must be paused, or
 	 * discarded. */
 	ssize_t (*pull)(struct exec_pipe *pipe, int fd);
+	/* Reading, before `data`, or NULL: may take some of it by itself, and says how much. */
+	size_t (*move)(struct exec_pipe *pipe, int fd);
 	/* Writing, or NULL: all was written and it is closed, or nobody reads. */
 	void (*written)(struct exec_pipe *pipe);
 };

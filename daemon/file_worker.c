@@ -7,6 +7,7 @@
 #include "daemon/registry.h"
 #include "proto/file_error.h"
 
+#define MOVE_MAX  ((size_t)1 << 20) /* as much as a pipe may hold; others wait meanwhile */
 #define LINGER_MS 30000 /* that a worker has to come to its end when nobody listens any more */
 
 /* What it may say next. */
@@ -252,14 +253,34 @@ static void take_frame(struct file_worker *w, const struct file_piece *piece)
 	}
 }
 
+static void took(struct file_worker *w, size_t size)
+{
+	w->left -= size;
+	if (!w->left)
+		finish(w, NULL);
+}
+
 static void take_bytes(struct file_worker *w, struct str bytes)
 {
 	w->ops->bytes(w->arg, bytes);
-	if (w->phase != READING || w->is_over)
-		return;
-	w->left -= bytes.len; /* the reader gives no more than DATA said */
-	if (!w->left)
-		finish(w, NULL);
+	if (w->phase == READING && !w->is_over)
+		took(w, bytes.len); /* the reader gives no more than DATA said */
+}
+
+static size_t on_move(void *arg, int fd)
+{
+	struct file_worker *w = arg;
+	size_t moved;
+
+	if (w->is_over || w->phase != READING || !w->ops->move)
+		return 0;
+	moved = w->ops->move(w->arg, fd, w->left < MOVE_MAX ? (size_t)w->left : MOVE_MAX);
+	if (!moved)
+		return 0;
+	w->has_moved = true;
+	file_reader_skip(&w->reader, moved);
+	took(w, moved);
+	return moved;
 }
 
 static void on_output(void *arg, bool is_stderr, struct str bytes)
@@ -291,7 +312,7 @@ static void on_room(void *arg)
 		w->ops->room(w->arg);
 }
 
-static const struct exec_ops exec_ops = {on_output, on_exec_ended, on_room};
+static const struct exec_ops exec_ops = {on_output, on_exec_ended, on_room, on_move};
 
 void file_worker_pause(struct file_worker *w)
 {

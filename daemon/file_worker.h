@@ -32,6 +32,8 @@ struct file_worker_ops {
 	/* Pack: so much data or nothing follows, of the last entry. */
 	void (*data)(void *arg, uint64_t size, bool is_hole);
 	void (*bytes)(void *arg, struct str bytes);
+	/* Read: may take up to `max` bytes out of the pipe instead, and says how many. */
+	size_t (*move)(void *arg, int fd, size_t max);
 	/* Write, unpack: what was sent has left room for more. */
 	void (*room)(void *arg);
 	/* `result` is the last one, NULL after a read; `err` is NULL if all went well. */

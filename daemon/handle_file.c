@@ -171,6 +171,13 @@ static void on_bytes(void *arg, struct str bytes)
 	stream_push(g->out, bytes.at, bytes.len);
 }
 
+static size_t on_move(void *arg, int fd, size_t max)
+{
+	struct file_get *g = arg;
+
+	return stream_move(g->out, fd, max);
+}
+
 static void on_read(void *arg, const struct file_result *result, const struct err *err)
 {
 	struct file_get *g = arg;
@@ -188,7 +195,7 @@ static void on_read(void *arg, const struct file_result *result, const struct er
 void handle_file_get(struct exchange *x)
 {
 	static const struct file_worker_ops ops = {
-		.begun = on_opened, .bytes = on_bytes, .ended = on_read};
+		.begun = on_opened, .bytes = on_bytes, .move = on_move, .ended = on_read};
 	struct file_get *g = file_call_new(x, sizeof(*g), FILE_OP_READ, &ops);
 	struct err err;
 

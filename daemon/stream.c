@@ -8,6 +8,13 @@ void stream_push(struct stream *s, const char *bytes, size_t len)
 		s->consumer->data(s->consumer_arg, bytes, len);
 }
 
+size_t stream_move(struct stream *s, int pipe_fd, size_t max)
+{
+	if (s->is_over || s->is_paused || !s->consumer->move)
+		return 0;
+	return s->consumer->move(s->consumer_arg, pipe_fd, max);
+}
+
 void stream_end(struct stream *s, int status)
 {
 	assert(status <= 0);

@@ -30,6 +30,8 @@ struct stream_producer {
 struct stream_consumer {
 	void (*data)(void *arg, const char *bytes, size_t len); /* bytes are lent for the call */
 	void (*end)(void *arg, int status); /* 0: complete; negative errno: cut short */
+	/* May be NULL, see stream_move(). */
+	size_t (*move)(void *arg, int pipe_fd, size_t max);
 };
 
 struct stream {
@@ -41,6 +43,11 @@ struct stream {
 };
 
 void stream_push(struct stream *s, const char *bytes, size_t len);
+/*
+ * Instead of a push: takes up to `max` bytes out of a pipe without copying them, and never waits.
+ * 0: not now, or not this consumer; then they are read and pushed, which finds out why.
+ */
+size_t stream_move(struct stream *s, int pipe_fd, size_t max);
 void stream_end(struct stream *s, int status);
 
 void stream_pause(struct stream *s);

@@ -205,6 +205,8 @@ void file_reader_close(struct file_reader *reader);
 
 /* An enum file_found, -EBADMSG, or -ENOMEM. */
 int file_reader_next(struct file_reader *reader, struct str *in, struct file_piece *ret);
+/* So many raw bytes of FILE_DATA, no more than are still to come, were taken elsewhere. */
+void file_reader_skip(struct file_reader *reader, size_t size);
 /* True between frames: an end of the stream here cuts nothing off. */
 bool file_reader_is_clean(const struct file_reader *reader);
 

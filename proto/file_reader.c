@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,6 +19,12 @@ void file_reader_close(struct file_reader *reader)
 bool file_reader_is_clean(const struct file_reader *reader)
 {
 	return !reader->have && !reader->raw;
+}
+
+void file_reader_skip(struct file_reader *reader, size_t size)
+{
+	assert(size <= reader->raw);
+	reader->raw -= size;
 }
 
 static struct str cut(struct str *in, uint64_t len)

@@ -5,7 +5,6 @@ usage: test_bridge.py BUILD_DIR root|user RUNTIME [CASE...]
 
 import fcntl
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "sandbox"))
 
 # pylint: disable=wrong-import-position
-from ground import Failed, check, equal, main  # noqa: E402
+from ground import Failed, equal, main  # noqa: E402
 
 TOKEN = "a-token-for-the-bridge-that-is-long-enough-0123456789"
 NPM = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error",
@@ -53,18 +52,8 @@ def packages(build):
 
 def run_case(g, name):
     folder = packages(g.build)
-    tokens = g.path("tokens")
-    with open(tokens, "w", encoding="utf-8") as file:
-        file.write(TOKEN + "\n")
-    os.chmod(tokens, 0o600)
-    if not g.is_root:
-        owner = os.stat(g.path("home"))
-        os.chown(tokens, owner.st_uid, owner.st_gid)
-    g.berthd, line = g.spawn_berthd("--listen", "127.0.0.1:0", "--token-file", tokens)
-    port = re.search(r" listen=127\.0\.0\.1:(\d+)\b", line)
-    check(line.startswith("ready") and port, "berthd's first line:", line)
-    g.monitors.add(g.monitor_pid())
-    done = subprocess.run(["node", "client.mjs", name, f"http://127.0.0.1:{port[1]}"],
+    port = g.start_listening(TOKEN)
+    done = subprocess.run(["node", "client.mjs", name, f"http://127.0.0.1:{port}"],
                           cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
                           env={**os.environ, "BERTH_TEST_TOKEN": TOKEN}, check=False)
     equal(done.returncode, 0, f"{name}: {done.stdout[-2000:]}{done.stderr[-4000:]}")

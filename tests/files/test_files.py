@@ -1,10 +1,11 @@
 """Every file route, what it answers, and what it refuses."""
 
 import base64
+import http.client
 import os
 import socket
 
-from file_api import check, equal, get, main, names, post, put, refused, stat, target, until
+from file_api import MB, check, equal, get, main, names, post, put, refused, stat, target, until
 
 DATA = bytes(range(256)) * 40
 
@@ -111,6 +112,38 @@ def test_keep_alive(g):
             equal(response.getheader("Connection"), None, f"{method} {path}: connection")
     connection.close()
     until(lambda: g.sandbox("a")["execs"] == 0, "the workers to end")
+
+
+def test_streamed(g):
+    """Large answers on one connection that nobody reads at first: each byte in its place."""
+    big = os.urandom(5 * MB + 4321)
+    put(g, "/workspace/big", big)
+    asked = [(0, len(big)), (4 * MB - 1, len(big)), (1, 3 * MB + 17), (12345, 12346)]
+    head = "GET /v1/sandbox/a/file/workspace/big HTTP/1.1\r\nHost: x\r\nRange: bytes={}-{}\r\n\r\n"
+    with g.raw() as c:
+        # All of it is asked for before anything is read: the socket is full again and again.
+        c.send("".join(head.format(first, end - 1) for first, end in asked).encode())
+        for first, end in asked:
+            reply = c.read()
+            equal(reply.status, 206, "status")
+            check(reply.body == big[first:end], f"{first} to {end}: {len(reply.body)} bytes that differ")
+    with g.raw() as c:
+        c.send(head.format(0, len(big) - 1).replace("1.1", "1.0").encode())
+        check(c.read().body == big, "as HTTP/1.0")
+    until(lambda: g.sandbox("a")["execs"] == 0, "the workers to end")
+
+
+def test_tcp(g):
+    """A large file over TCP, both ways."""
+    token, big = "for-large-files-" + "0123456789" * 3, os.urandom(9 * MB + 1)
+    connection = http.client.HTTPConnection("127.0.0.1", g.start_listening(token))
+    for method, body in (("PUT", big), ("GET", None)):
+        connection.request(method, target("file", "/workspace/big"), body, {"Authorization": f"Bearer {token}"})
+        response = connection.getresponse()
+        content = response.read()
+        equal(response.status, 201 if body else 200, method)
+    check(content == big, f"{len(content)} bytes that differ")
+    connection.close()
 
 
 def test_chunked(g):
@@ -292,5 +325,6 @@ def test_no_space(g):
 
 if __name__ == "__main__":
     os.umask(0o022)
-    main([test_roundtrip, test_owner, test_ranges, test_conditions, test_keep_alive, test_chunked, test_expect,
-          test_half_closed, test_directories, test_stat, test_changes, test_names, test_refusals, test_query, test_no_space])
+    main([test_roundtrip, test_owner, test_ranges, test_conditions, test_keep_alive, test_streamed, test_tcp, test_chunked, test_expect,
+          test_half_closed, test_directories, test_stat, test_changes, test_names, test_refusals, test_query, test_no_space],
+         start=lambda test: test is not test_tcp)

@@ -163,6 +163,21 @@ class Ground(place.Place):
         check(line.startswith("ready"), "berthd's first line:", line)
         self.monitors.add(self.monitor_pid())
 
+    def start_listening(self, token):
+        """On a port of loopback too, with this token. The port."""
+        tokens = self.path("tokens")
+        with open(tokens, "w", encoding="utf-8") as file:
+            file.write(token + "\n")
+        os.chmod(tokens, 0o600)
+        if not self.is_root:
+            owner = os.stat(self.path("home"))
+            os.chown(tokens, owner.st_uid, owner.st_gid)
+        self.berthd, line = self.spawn_berthd("--listen", "127.0.0.1:0", "--token-file", tokens)
+        port = re.search(r" listen=127\.0\.0\.1:(\d+)\b", line)
+        check(line.startswith("ready") and port, "berthd's first line:", line)
+        self.monitors.add(self.monitor_pid())
+        return int(port[1])
+
     def monitor_pid(self):
         """The keeper's parent: the one of our berth-keepers whose parent is none of them."""
         ours = self.keepers()

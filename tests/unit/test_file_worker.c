@@ -61,6 +61,8 @@ void exec_abandon(struct exec *exec)
 struct heard {
 	unsigned begun, entries, ended;
 	size_t bytes;
+	size_t offered; /* of the pipe, at most */
+	size_t moves;   /* so much it takes by itself */
 	enum err_code code;
 	struct file_worker *worker;
 	bool drops; /* at `begun` */
@@ -91,6 +93,15 @@ static void on_bytes(void *arg, struct str bytes)
 	((struct heard *)arg)->bytes += bytes.len;
 }
 
+static size_t on_move(void *arg, int fd, size_t max)
+{
+	struct heard *h = arg;
+
+	h->offered = max;
+	h->bytes += h->moves < max ? h->moves : max;
+	return h->moves < max ? h->moves : max;
+}
+
 static void on_ended(void *arg, const struct file_result *result, const struct err *err)
 {
 	struct heard *h = arg;
@@ -103,6 +114,7 @@ static const struct file_worker_ops ops = {.begun = on_begun,
 					   .entry = on_entry,
 					   .data = on_data,
 					   .bytes = on_bytes,
+					   .move = on_move,
 					   .ended = on_ended};
 
 /* --- what the worker says --- */
@@ -205,6 +217,42 @@ static void test_good(void)
 	tap_ok("what it should say is passed on, byte by byte");
 }
 
+static size_t move(void)
+{
+	return fake.ops->move(fake.arg, -1);
+}
+
+static void test_moves(void)
+{
+	struct heard h = {.drops = false};
+
+	start(&h, FILE_OP_READ);
+	h.moves = 100;
+	check(move() == 0); /* before it is asked for */
+	say_result(0, 200);
+	check(move() == 0);
+	say_data(FILE_DATA, 200);
+	check(move() == 100 && h.offered == 200 && h.ended == 0);
+	say_bytes("hello", 5);
+	h.moves = 0; /* as a socket that is full */
+	check(move() == 0 && h.offered == 95);
+	h.moves = 100;
+	check(move() == 95 && h.bytes == 200 && h.ended == 1 && h.code == ERR_NONE);
+	h.offered = 0;
+	check(move() == 0 && h.offered == 0); /* what follows is nobody's */
+	end(EXEC_EXITED);
+	check(h.ended == 1);
+
+	start(&h, FILE_OP_PACK);
+	h.moves = 100;
+	say_result(0, 0);
+	say_entry();
+	check(move() == 0 && h.offered == 0); /* frames lie between the bytes */
+	say(FILE_END, file_end_fields, &(struct file_end){0});
+	check_nonsense(&h);
+	tap_ok("only a file's bytes are moved, no more than were promised, mixed with copied ones");
+}
+
 static void test_nonsense(void)
 {
 	struct heard h = {.drops = false};
@@ -299,6 +347,7 @@ int main(void)
 {
 	uv_loop_init(&loop);
 	test_good();
+	test_moves();
 	test_nonsense();
 	test_ends();
 	test_drops();
