@@ -38,6 +38,19 @@ static int await(int fd, short events, uint64_t until_ms)
 	}
 }
 
+/*
+ * A connection to a port on which nobody listens may be one to itself, when the kernel chose that
+ * very port for our end. Both addresses have the port in the same place.
+ */
+static bool is_own(int fd, const struct sockaddr *address)
+{
+	struct sockaddr_in6 ours;
+	socklen_t size = sizeof(ours);
+
+	return getsockname(fd, (struct sockaddr *)&ours, &size) < 0 ||
+	       ours.sin6_port == ((const struct sockaddr_in6 *)address)->sin6_port;
+}
+
 /* The connection, 0 if there is none now, or -EPIPE. */
 static int try_connect(const struct sockaddr *address, socklen_t size)
 {
@@ -55,7 +68,8 @@ static int try_connect(const struct sockaddr *address, socklen_t size)
 	}
 	if (r <= 0)
 		return r;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_size) < 0 || error)
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_size) < 0 || error ||
+	    is_own(fd, address))
 		return 0;
 	return take_fd(&fd);
 }

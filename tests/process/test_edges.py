@@ -1,0 +1,64 @@
+"""Background processes where two things happen at once: adoption, stopping, ends, IDs used again."""
+
+import glob
+import os
+import signal
+import subprocess
+import threading
+import time
+
+from process_api import Log, Output, await_output, check, ended, equal, raw, refuse, show, start, until, wait
+from ground import at_once, lives, main
+
+BASE = "/v1/sandbox/a/processes"
+KEPT = 256
+
+
+class Calls:
+    """Requests under way, each on a thread of its own."""
+
+    def __init__(self, g):
+        self.g, self.threads, self.replies = g, [], {}
+
+    def begin(self, name, *request):
+        def run():
+            try:
+                self.replies[name] = self.g.request(*request)
+            except OSError as error:
+                self.replies[name] = error
+
+        self.threads.append(threading.Thread(target=run))
+        self.threads[-1].start()
+
+    def end(self):
+        for thread in self.threads:
+            thread.join()
+        return self.replies
+
+
+class Stopped:
+    """A process of ours that does nothing meanwhile."""
+
+    def __init__(self, pid):
+        self.pid = pid
+
+    def __enter__(self):
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def __exit__(self, *_):
+        os.kill(self.pid, signal.SIGCONT)
+
+
+def test_own_connection(g):
+    """A port on which nobody listens is not taken for open by a connection to itself."""
+    start(g, "a", "sleep 1000", id="x")
+    (init,) = g.inits()
+    subprocess.run(["nsenter", "-t", str(init), "-n", "sh", "-c",
+                    "echo 40000 40000 >/proc/sys/net/ipv4/ip_local_port_range"], check=True)
+    error = wait(g, "a", "x", "port", status=504, port=40000, timeout_ms=1500)
+    equal(error["code"], "timeout", "nobody listens")
+
+
+test_own_connection.mode = "root"
+
+main([test_own_connection])
