@@ -269,6 +269,12 @@ void journal_rest(struct journal *journal)
 	journal->fd = -1;
 }
 
+void journal_forget(struct journal *journal)
+{
+	journal_rest(journal);
+	journal->is_gone = true;
+}
+
 void journal_close(struct journal *journal)
 {
 	journal_rest(journal);

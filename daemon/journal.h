@@ -45,6 +45,8 @@ int journal_open(struct journal **ret, const char *path, uint64_t bound, struct 
 void journal_close(struct journal *journal);
 /* It is not written to for now: its file is closed until the next byte. */
 void journal_rest(struct journal *journal);
+/* Its directory was removed: what nobody has read yet is missed, and nothing will be written. */
+void journal_forget(struct journal *journal);
 
 /*
  * Moves what the pipe holds, at most some of it. Bytes moved or dropped; 0 at its end; -EAGAIN when

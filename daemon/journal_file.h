@@ -35,6 +35,7 @@ struct journal {
 	 */
 	bool has_last;
 	bool is_broken; /* its length could not be written: nothing may come behind it */
+	bool is_gone;   /* its files: at their path there may be another's */
 	struct journal_header last;
 	off_t last_at;
 	struct list followers;

@@ -125,5 +125,7 @@ int journal_read(struct journal *j, struct journal_reader *reader, char *room,
 		return give_gap(reader, journal_start(j), 0, ret);
 	if (reader->cursor >= j->end)
 		return 0;
+	if (j->is_gone)
+		return give_gap(reader, j->end, 0, ret);
 	return read_segment(j, find_segment(j, reader->cursor), reader, room, ret);
 }

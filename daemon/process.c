@@ -66,9 +66,11 @@ static struct process *process_new(struct sandbox *sb, const struct sandbox_id *
 	return p;
 }
 
-/* The sandbox has it no more. */
+/* The sandbox has it no more, and what was kept of its output is another's place, or nobody's. */
 static void leave_sandbox(struct process *p)
 {
+	if (p->journal)
+		journal_forget(p->journal);
 	list_remove(&p->link);
 	p->sb->processes_len--;
 	p->sb = NULL;

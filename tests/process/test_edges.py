@@ -49,6 +49,20 @@ class Stopped:
         os.kill(self.pid, signal.SIGCONT)
 
 
+def test_slow_reader(g):
+    """Who reads what has ended does not get the output of the next one with its ID."""
+    size = 12 << 20
+    start(g, "a", f"head -c {size} /dev/zero | tr '\\0' a", id="x")
+    ended(g, "a", "x")
+    with Log(g, "a", "x") as log:
+        start(g, "a", f"head -c {size} /dev/zero | tr '\\0' b", id="x")
+        ended(g, "a", "x")
+        out = Output(log)
+    equal(set(out.both), {ord("a")}, "whose bytes")
+    equal(len(out.both) + out.gap, size, "what is not there any more is said")
+    equal(set(raw(g, "a", "x")), {ord("b")}, "the new one's")
+
+
 def test_own_connection(g):
     """A port on which nobody listens is not taken for open by a connection to itself."""
     start(g, "a", "sleep 1000", id="x")
@@ -61,4 +75,4 @@ def test_own_connection(g):
 
 test_own_connection.mode = "root"
 
-main([test_own_connection])
+main([test_slow_reader, test_own_connection])
