@@ -102,6 +102,10 @@ static int make_room(struct journal *j)
 
 	if (newest(j)->size >= segment_max(j) || j->is_broken)
 		r = add_segment(j);
+	/* What we are short of for a moment is no reason to drop anything: the old one grows. */
+	if ((r == -EMFILE || r == -ENFILE || r == -ENOMEM) && !j->is_broken &&
+	    size_of(j) + more <= j->bound)
+		r = 0;
 	while (j->segments_len > 1 && size_of(j) + more > j->bound)
 		remove_oldest(j);
 	if (r == 0 && j->fd < 0) {

@@ -102,8 +102,10 @@ static int read_segment(const struct journal *j, unsigned i, struct journal_read
 	cleanup_fd int fd = journal_segment_open(j, segment->start, O_RDONLY);
 	struct journal_header h;
 
-	if (fd < 0)
+	if (fd == -ENOENT)
 		return give_gap(reader, end_of(j, i), 0, ret);
+	if (fd < 0)
+		return fd;
 	if (!reader->is_found || reader->segment != segment->start ||
 	    reader->record > reader->cursor) {
 		reader->segment = reader->record = segment->start;

@@ -458,6 +458,63 @@ static void test_full(void)
 	tap_ok("a full disk: the process goes on, and what was dropped is said");
 }
 
+static void limit_files(rlim_t most)
+{
+	struct rlimit files;
+
+	check(getrlimit(RLIMIT_NOFILE, &files) == 0);
+	files.rlim_cur = most;
+	check(setrlimit(RLIMIT_NOFILE, &files) == 0);
+}
+
+/* No descriptor is free meanwhile: what is kept is not said to be gone, and nothing is dropped. */
+static void test_no_files(void)
+{
+	struct journal *j = open_at("files", BOUND);
+	struct source s = source_open();
+	struct journal_reader reader = {.cursor = 0};
+	struct journal_piece piece;
+	static char room[JOURNAL_PIECE_MAX], more[JOURNAL_BOUND_MIN];
+	struct rlimit before;
+	uint64_t total = 0;
+	ssize_t n;
+
+	check(getrlimit(RLIMIT_NOFILE, &before) == 0);
+	put_numbered(j, &total, BOUND / 8);
+	for (size_t i = 0; i < sizeof(more); i++)
+		more[i] = (char)byte_at(total + i);
+	check(write(s.ends[1], more, sizeof(more)) == (ssize_t)sizeof(more));
+	limit_files(3);
+	check(journal_read(j, &reader, room, &piece) == -EMFILE && reader.cursor == 0);
+	while ((n = journal_pull(j, JOURNAL_STDOUT, s.ends[0])) > 0)
+		total += (uint64_t)n;
+	limit_files(before.rlim_cur);
+	check(total == journal_end(j) && check_bytes(j, 0) == 0);
+	put_numbered(j, &total, total + BOUND / 8);
+	check(j->segments_len > 1 && check_bytes(j, 0) == 0);
+	source_close(&s);
+	journal_close(j);
+	tap_ok("without a descriptor nothing is lost, nor said to be");
+}
+
+static void test_forgotten(void)
+{
+	struct journal *old = open_at("name", BOUND), *new;
+	char path[PATH_MAX];
+
+	put_text(old, JOURNAL_STDOUT, "old bytes");
+	snprintf(path, sizeof(path), "%s-gone", scratch_path("name"));
+	check(rename(scratch_path("name"), path) == 0);
+	journal_forget(old);
+	new = open_at("name", BOUND);
+	put_text(new, JOURNAL_STDOUT, "new bytes");
+	check_str(text_from(old, 4), "<5>");
+	check_str(text_from(new, 0), "1new bytes");
+	journal_close(old);
+	journal_close(new);
+	tap_ok("a reader of what was removed does not get what is in its place");
+}
+
 int main(void)
 {
 	scratch_make();
@@ -470,5 +527,7 @@ int main(void)
 	test_followers();
 	test_killed_for_real();
 	test_full();
+	test_no_files();
+	test_forgotten();
 	return tap_done();
 }
