@@ -23,6 +23,7 @@ struct log_call {
 	struct journal *journal;
 	struct journal_follower follower;
 	struct journal_reader reader;
+	uint64_t until;  /* a cursor: what comes behind is not asked for */
 	unsigned wanted; /* a kind of stream; 0: both */
 	bool follows, is_raw, is_paused, is_over;
 	unsigned handles;
@@ -207,6 +208,23 @@ static void take_piece(struct log_call *c, const struct journal_piece *piece)
 	}
 }
 
+/* As journal_read(), up to where it is asked for. */
+static int read_piece(struct log_call *c, char *room, struct journal_piece *ret)
+{
+	uint64_t more;
+	int r = c->reader.cursor < c->until ? journal_read(c->journal, &c->reader, room, ret) : 0;
+
+	if (r != 1 || c->reader.cursor <= c->until)
+		return r;
+	more = c->reader.cursor - c->until;
+	c->reader.cursor = c->until;
+	if (ret->kind == JOURNAL_GAP)
+		ret->gap -= more;
+	else
+		ret->bytes.len -= more;
+	return 1;
+}
+
 /* There is nothing more now. */
 static void rest(struct log_call *c)
 {
@@ -237,7 +255,7 @@ static void pump(struct log_call *c)
 	for (int i = 0; i < PIECES_PER_TURN && r == 1; i++) {
 		if (c->is_paused || c->is_over)
 			return;
-		r = journal_read(c->journal, &c->reader, room, &piece);
+		r = read_piece(c, room, &piece);
 		if (r == 1)
 			take_piece(c, &piece);
 	}
@@ -313,6 +331,7 @@ static int take_query(struct exchange *x, struct log_call *c, struct err *err)
 
 	if (r == 0)
 		r = handle_query_flag(x, "follow", &c->follows, err);
+	c->until = c->follows ? UINT64_MAX : end;
 	if (r < 0)
 		return r;
 	if (uri_query(arena, query, STR("stream"), &name) < 0)

@@ -63,6 +63,20 @@ def test_slow_reader(g):
     equal(set(raw(g, "a", "x")), {ord("b")}, "the new one's")
 
 
+def test_what_is_there_now(g):
+    """Without `follow` the answer ends with what was there when it began, however much comes."""
+    size = 8 << 20
+    start(g, "a", f"while read line; do head -c {size} /dev/zero; done", id="x")
+    g.request("POST", f"{BASE}/x/stdin", b"\n")
+    await_output(g, "a", "x", size)
+    with Log(g, "a", "x") as log:
+        g.request("POST", f"{BASE}/x/stdin", b"\n")
+        await_output(g, "a", "x", 2 * size)
+        out = Output(log)
+    equal((len(out.both), out.gap, out.cursor), (size, 0, size), "so much was there")
+    equal(len(raw(g, "a", "x", f"?since={size}")), size, "the rest")
+
+
 def test_own_connection(g):
     """A port on which nobody listens is not taken for open by a connection to itself."""
     start(g, "a", "sleep 1000", id="x")
@@ -75,4 +89,4 @@ def test_own_connection(g):
 
 test_own_connection.mode = "root"
 
-main([test_slow_reader, test_own_connection])
+main([test_slow_reader, test_what_is_there_now, test_own_connection])
