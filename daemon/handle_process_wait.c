@@ -14,9 +14,10 @@
 #include "daemon/routes.h"
 #include "proto/api_error.h"
 
-#define PIECES_PER_TURN 2 /* a pattern may take its time for each byte */
-#define TIMEOUT_MAX_MS  (366ULL * 24 * 3600 * 1000)
-#define HTTP_PATH_MAX   1024
+#define TURN_NS        (5 * 1000000ULL) /* others wait meanwhile */
+#define SLICE          1024             /* a pattern may take its time for each byte */
+#define TIMEOUT_MAX_MS (366ULL * 24 * 3600 * 1000)
+#define HTTP_PATH_MAX  1024
 
 struct body {
 	struct str what, pattern, stream, since, http_path;
@@ -213,17 +214,30 @@ static void reply_line(struct wait_call *c, unsigned which)
 	reply_met(c, &w);
 }
 
-static bool take_piece(struct wait_call *c, struct journal_piece *piece)
+/* What there is no time for is read again. */
+static bool take_piece(struct wait_call *c, struct journal_piece *piece, uint64_t until_ns)
 {
 	unsigned which = piece->kind == JOURNAL_STDERR;
+	bool is_found = false;
 
 	if (piece->kind == JOURNAL_GAP || (c->wanted && piece->kind != c->wanted))
 		return false;
-	if (!line_search_feed(&c->lines[which], &piece->bytes))
-		return false;
+	while (piece->bytes.len && !is_found) {
+		struct str slice = piece->bytes;
+		size_t taken;
+
+		slice.len = slice.len < SLICE ? slice.len : SLICE;
+		taken = slice.len;
+		is_found = line_search_feed(&c->lines[which], &slice);
+		taken -= slice.len;
+		piece->bytes = (struct str){piece->bytes.at + taken, piece->bytes.len - taken};
+		if (uv_hrtime() >= until_ns)
+			break;
+	}
 	c->reader.cursor -= piece->bytes.len;
-	reply_line(c, which);
-	return true;
+	if (is_found)
+		reply_line(c, which);
+	return is_found;
 }
 
 /* All was looked at, and there will be no more. */
@@ -245,18 +259,20 @@ static void on_again(uv_timer_t *timer)
 
 static void pump(struct wait_call *c)
 {
+	uint64_t until_ns = uv_hrtime() + TURN_NS;
 	char room[JOURNAL_PIECE_MAX];
 	struct journal_piece piece;
 	struct err err;
-	int r = 1;
+	int r;
 
-	for (int i = 0; i < PIECES_PER_TURN && r == 1; i++) {
+	do {
 		r = journal_read(c->journal, &c->reader, room, &piece);
-		if (r == 1 && take_piece(c, &piece))
+		if (r == 1 && take_piece(c, &piece, until_ns))
 			return;
-	}
+	} while (r == 1 && uv_hrtime() < until_ns);
 	if (r == 1) {
-		uv_timer_start(&c->again, on_again, 0, 0);
+		/* Not 0: libuv before 1.45 runs that in the same turn, before anybody else. */
+		uv_timer_start(&c->again, on_again, 1, 0);
 	} else if (r < 0) {
 		err_set(&err, r, ERR_INTERNAL, "its output cannot be read: %s", strerror(-r));
 		reply_err(c, &err);

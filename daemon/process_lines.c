@@ -77,12 +77,12 @@ bool line_search_end(struct line_search *l)
 static void write_text(struct json_writer *w, struct str bytes)
 {
 	char text[LINE_MAX_BYTES] = "";
-	size_t good;
+	size_t at = 0;
 
 	if (bytes.len)
 		memcpy(text, bytes.at, bytes.len);
-	while ((good = utf8_valid_len((struct str){text, bytes.len})) < bytes.len)
-		text[good] = '?';
+	while ((at += utf8_valid_len((struct str){text + at, bytes.len - at})) < bytes.len)
+		text[at++] = '?';
 	json_str(w, (struct str){text, bytes.len});
 }
 

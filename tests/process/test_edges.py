@@ -77,6 +77,21 @@ def test_what_is_there_now(g):
     equal(len(raw(g, "a", "x", f"?since={size}")), size, "the rest")
 
 
+def test_hard_pattern(g):
+    """A pattern that takes its time for each byte of a long log holds up nobody."""
+    start(g, "a", "yes $(head -c 4000 /dev/zero | tr '\\0' a) | head -c 4000000", id="x")
+    ended(g, "a", "x")
+    calls, slowest = Calls(g), 0
+    calls.begin("line", "POST", f"{BASE}/x/wait",
+                {"for": "log", "pattern": "(a?){240}(a?){240}(a?){240}(a?){240}b", "timeout_ms": 2500})
+    while not calls.replies:
+        begin = time.monotonic()
+        equal(g.get("/health").status, 200, "health")
+        slowest = max(slowest, time.monotonic() - begin)
+    equal(calls.end()["line"].json()["code"], "timeout", calls.replies)
+    check(slowest < 0.7, f"another request took {slowest} s")
+
+
 def test_own_connection(g):
     """A port on which nobody listens is not taken for open by a connection to itself."""
     start(g, "a", "sleep 1000", id="x")
@@ -89,4 +104,4 @@ def test_own_connection(g):
 
 test_own_connection.mode = "root"
 
-main([test_slow_reader, test_what_is_there_now, test_own_connection])
+main([test_slow_reader, test_what_is_there_now, test_hard_pattern, test_own_connection])
