@@ -236,7 +236,8 @@ static void make(struct exchange *x, struct settings_request *request, struct st
 			    "a sandbox of that ID is there already; PUT changes its settings");
 	} else {
 		if (key.len)
-			idempotency_add(registry_keys(b->registry), key, exchange_buffered(x), &id);
+			idempotency_add(registry_keys(b->registry), NULL, key, exchange_buffered(x),
+					&id);
 		change(x, &id, request, ANSWER_ID);
 	}
 }
@@ -244,17 +245,15 @@ static void make(struct exchange *x, struct settings_request *request, struct st
 void handle_sandbox_create(struct exchange *x)
 {
 	struct berthd *b = server_arg(exchange_server(x));
-	const struct str *given = http_header_find(exchange_head(x), STR("idempotency-key"));
-	struct str key = given ? *given : STR("");
 	struct settings_request request = {.is_strict = false};
 	struct sandbox *sb = NULL;
 	struct sandbox_id id;
+	struct str key;
 	struct err err;
-	int r = 0;
+	int r = handle_key(x, &key, &err);
 
-	if (key.len > IDEMPOTENCY_KEY_MAX) {
-		reply_error(x, -EINVAL, ERR_INVALID_REQUEST,
-			    "the Idempotency-Key is longer than 128 characters");
+	if (r < 0) {
+		exchange_reply_err(x, &err);
 		return;
 	}
 	settings_init(&request.settings);
@@ -263,13 +262,14 @@ void handle_sandbox_create(struct exchange *x)
 		return;
 	}
 	if (key.len)
-		r = idempotency_find(registry_keys(b->registry), key, exchange_buffered(x), &id);
+		r = idempotency_find(registry_keys(b->registry), NULL, key, exchange_buffered(x),
+				     &id);
 	if (r != 0)
 		sb = registry_find(b->registry, &id);
 	if (sb && r < 0) {
 		settings_close(&request.settings);
-		reply_error(x, -EEXIST, ERR_CONFLICT,
-			    "the Idempotency-Key came with another body before: take a new one");
+		idempotency_refuse(&err);
+		exchange_reply_err(x, &err);
 	} else if (sb) {
 		settings_close(&request.settings);
 		answer_again(x, sb, request.start);

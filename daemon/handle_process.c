@@ -1,4 +1,4 @@
-/* Routes of background processes: start, list, show, signal, end. */
+/* Routes of background processes: list, show, signal, end. */
 #include "daemon/handle_process.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define SIGNAL_MAX     64
 #define SIGNAL_DEFAULT 15
 
-static void reply_no_memory(struct exchange *x)
+void handle_no_memory(struct exchange *x)
 {
 	struct err err;
 
@@ -24,7 +24,7 @@ static void reply_no_memory(struct exchange *x)
 	exchange_reply_err(x, &err);
 }
 
-static void reply_gone(struct exchange *x)
+void handle_client_gone(struct exchange *x)
 {
 	struct err err;
 
@@ -143,12 +143,12 @@ static void write_process(struct json_writer *w, const struct process *p)
 	json_object_end(w);
 }
 
-static void reply_process(struct exchange *x, const struct sandbox *sb, const struct process *p)
+void handle_process_reply(struct exchange *x, const struct process *p)
 {
 	struct json_writer w;
 
-	if (sb)
-		handle_generation(x, sb);
+	if (p->sb)
+		handle_generation(x, p->sb);
 	json_writer_init(&w, false);
 	write_process(&w, p);
 	exchange_reply_json(x, 200, &w);
@@ -163,7 +163,7 @@ void handle_process_get(struct exchange *x)
 	if (handle_process_find(x, &p, &err) < 0)
 		exchange_reply_err(x, &err);
 	else
-		reply_process(x, p->sb, p);
+		handle_process_reply(x, p);
 }
 
 void handle_process_list(struct exchange *x)
@@ -188,106 +188,6 @@ void handle_process_list(struct exchange *x)
 	json_array_end(&w);
 	exchange_reply_json(x, 200, &w);
 	json_writer_close(&w);
-}
-
-/* --- starting --- */
-
-struct start_call {
-	struct exchange *x; /* NULL: the client is gone, and that was answered */
-	struct sandbox *sb;
-	struct sandbox_wait wait;
-	struct process_wait started;
-	struct process_request request;
-};
-
-static void finish_start(struct start_call *c, struct process *p, const struct err *err)
-{
-	if (c->x) {
-		exchange_on_gone(c->x, NULL, NULL);
-		if (err)
-			exchange_reply_err(c->x, err);
-		else
-			reply_process(c->x, p->sb, p);
-	}
-	free(c);
-}
-
-static void on_process_runs(struct process_wait *wait, struct process *p, const struct err *err)
-{
-	finish_start(container_of(wait, struct start_call, started), p, err);
-}
-
-static void start(struct start_call *c)
-{
-	struct err err;
-
-	if (process_start(c->sb, &c->request, &c->started, &err) < 0)
-		finish_start(c, NULL, &err);
-}
-
-static void on_sandbox_runs(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
-{
-	struct start_call *c = container_of(wait, struct start_call, wait);
-
-	if (err)
-		finish_start(c, NULL, err);
-	else
-		start(c);
-}
-
-/* A process that is being started is meant to outlive its client. */
-static void on_start_gone(void *arg)
-{
-	struct start_call *c = arg;
-	bool is_begun = list_is_empty(&c->wait.link);
-
-	sandbox_cancel(&c->wait);
-	reply_gone(take(c->x));
-	if (!is_begun)
-		free(c); /* what it asked for was in the exchange's memory */
-}
-
-void handle_process_run(struct exchange *x, const struct process_request *request)
-{
-	struct start_call *c = calloc(1, sizeof(*c));
-	struct err err;
-	int r;
-
-	if (!c) {
-		reply_no_memory(x);
-		return;
-	}
-	c->x = x;
-	c->request = *request;
-	c->wait.done = on_sandbox_runs;
-	c->started.done = on_process_runs;
-	list_init(&c->wait.link);
-	list_init(&c->started.link);
-	r = handle_find(x, true, &c->sb, &err);
-	if (r == 0) {
-		exchange_on_gone(x, on_start_gone, c);
-		r = sandbox_use(c->sb, &c->wait, &err);
-	}
-	if (r < 0) {
-		struct sandbox *sb = c->sb;
-
-		finish_start(c, NULL, &err);
-		if (sb)
-			sandbox_discard(sb);
-	} else if (r == 1) {
-		start(c);
-	}
-}
-
-void handle_process_start(struct exchange *x)
-{
-	struct process_request request = {.id = {NULL, 0}};
-	struct err err;
-
-	if (process_request_parse(exchange_arena(x), exchange_buffered(x), &request, &err) < 0)
-		exchange_reply_err(x, &err);
-	else
-		handle_process_run(x, &request);
 }
 
 /* --- signals --- */
@@ -383,7 +283,7 @@ static void on_end_gone(void *arg)
 {
 	struct end_call *c = arg;
 
-	reply_gone(take(c->x));
+	handle_client_gone(take(c->x));
 }
 
 static struct end_call *end_call_new(struct exchange *x, const struct sandbox *sb, size_t room)
@@ -391,7 +291,7 @@ static struct end_call *end_call_new(struct exchange *x, const struct sandbox *s
 	struct end_call *c = calloc(1, sizeof(*c) + room * sizeof(struct ending));
 
 	if (!c) {
-		reply_no_memory(x);
+		handle_no_memory(x);
 		return NULL;
 	}
 	c->x = x;

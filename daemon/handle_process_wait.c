@@ -167,10 +167,9 @@ static void on_timeout(uv_timer_t *timer)
 static void on_gone(void *arg)
 {
 	struct wait_call *c = arg;
-	struct err err;
 
-	err_set(&err, -ECONNRESET, ERR_REQUEST_TIMEOUT, "the client went away");
-	reply_err(c, &err);
+	handle_client_gone(take(c->x));
+	be_over(c);
 }
 
 /* --- its end --- */

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/berthd.h"
+#include "daemon/idempotency.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "proto/time_text.h"
@@ -103,6 +104,18 @@ void handle_generation(struct exchange *x, const struct sandbox *sb)
 
 	if (text)
 		exchange_header(x, "Berth-Generation", text);
+}
+
+int handle_key(struct exchange *x, struct str *ret, struct err *err)
+{
+	const struct str *given = http_header_find(exchange_head(x), STR("idempotency-key"));
+
+	*ret = given ? *given : STR("");
+	if (ret->len > IDEMPOTENCY_KEY_MAX)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "the Idempotency-Key is longer than %d characters",
+			       IDEMPOTENCY_KEY_MAX);
+	return 0;
 }
 
 /* --- environment --- */

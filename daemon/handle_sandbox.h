@@ -19,6 +19,9 @@ int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct e
 /* The ID that the path names, folded. */
 int handle_path_id(struct exchange *x, struct sandbox_id *ret, struct err *err);
 
+/* The Idempotency-Key, empty without one; -EINVAL if it is too long. */
+int handle_key(struct exchange *x, struct str *ret, struct err *err);
+
 /* One that nobody has. */
 int handle_make_id(struct sandbox_id *ret);
 

@@ -112,6 +112,14 @@ static void tell(struct process *p, struct list *waits, const struct err *err)
 	}
 }
 
+int process_wait_start(struct process *p, struct process_wait *wait)
+{
+	if (p->state != PROCESS_STARTING || p->is_revived)
+		return 1;
+	list_append(&p->starts, &wait->link);
+	return 0;
+}
+
 int process_wait_end(struct process *p, struct process_wait *wait)
 {
 	if (p->state == PROCESS_ENDED)
@@ -370,7 +378,7 @@ static int make_way(struct sandbox *sb, const struct sandbox_id *id, struct err 
 }
 
 int process_start(struct sandbox *sb, const struct process_request *request,
-		  struct process_wait *wait, struct err *err)
+		  struct process_wait *wait, struct process **ret, struct err *err)
 {
 	struct sandbox_id id;
 	struct process *p = NULL;
@@ -390,11 +398,13 @@ int process_start(struct sandbox *sb, const struct process_request *request,
 	arena_init(&arena, 4 * AGENT_ARGS_MAX);
 	r = launch(p, request, &arena, err);
 	arena_close(&arena);
-	if (r < 0)
+	if (r < 0) {
 		forget(p);
-	else
-		list_append(&p->starts, &wait->link);
-	return r;
+		return r;
+	}
+	list_append(&p->starts, &wait->link);
+	*ret = p;
+	return 0;
 }
 
 static void revive(struct process *p)

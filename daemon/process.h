@@ -74,7 +74,9 @@ struct process *process_find(struct sandbox *sb, const struct sandbox_id *id);
 
 /* The sandbox runs. 0: `wait` is called; then the process is there, or `err` says why not. */
 int process_start(struct sandbox *sb, const struct process_request *request,
-		  struct process_wait *wait, struct err *err);
+		  struct process_wait *wait, struct process **ret, struct err *err);
+/* 1: it runs, or has; 0: `wait` is called when it does, or cannot be started. */
+int process_wait_start(struct process *p, struct process_wait *wait);
 /* 1: it has ended; 0: `wait` is called when it has. */
 int process_wait_end(struct process *p, struct process_wait *wait);
 void process_cancel(struct process_wait *wait);

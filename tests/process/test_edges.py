@@ -77,6 +77,28 @@ def test_what_is_there_now(g):
     equal(len(raw(g, "a", "x", f"?since={size}")), size, "the rest")
 
 
+def test_idempotency(g):
+    """The same key returns the process that it started; with another body it is refused."""
+    body = {"command": "sleep 1000"}
+    replies = at_once(6, lambda i: g.request("POST", BASE, body, Idempotency_Key="k"))
+    equal({r.status for r in replies}, {200}, replies)
+    (name,) = {r.json()["id"] for r in replies}
+    equal(len(lives(g, "sleep")), 1, "processes")
+    refuse(g, "POST", BASE, 409, "conflict", {"command": "sleep 1"}, Idempotency_Key="k")
+    refuse(g, "POST", BASE, 400, "invalid_request", body, Idempotency_Key="k" * 129)
+    g.request("DELETE", f"{BASE}/{name}")
+    reply = g.request("POST", BASE, body, Idempotency_Key="k")
+    equal((reply.status, reply.json()["id"], reply.json()["reason"]), (200, name, "killed"), "as it is now")
+    other = g.request("POST", "/v1/sandbox/b/processes", body, Idempotency_Key="k")
+    check(other.status == 200 and other.json()["id"] != name, "another sandbox's keys are its own")
+    equal(g.request("POST", "/v1/sandbox", {"id": "c"}, Idempotency_Key="k").status, 201, "and those of sandboxes")
+    for _ in range(2):
+        refuse(g, "POST", BASE, 502, "exec_error", {"argv": ["/no/such"]}, Idempotency_Key="bad")
+    g.request("DELETE", "/v1/sandbox/b")
+    reply = g.request("POST", "/v1/sandbox/b/processes", body, Idempotency_Key="k")
+    equal((reply.status, reply.json()["state"]), (200, "running"), "a new sandbox of that name")
+
+
 def test_hard_pattern(g):
     """A pattern that takes its time for each byte of a long log holds up nobody."""
     start(g, "a", "yes $(head -c 4000 /dev/zero | tr '\\0' a) | head -c 4000000", id="x")
@@ -104,4 +126,4 @@ def test_own_connection(g):
 
 test_own_connection.mode = "root"
 
-main([test_slow_reader, test_what_is_there_now, test_hard_pattern, test_own_connection])
+main([test_slow_reader, test_what_is_there_now, test_idempotency, test_hard_pattern, test_own_connection])
