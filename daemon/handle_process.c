@@ -56,6 +56,56 @@ int handle_process_find(struct exchange *x, struct process **ret, struct err *er
 	return 0;
 }
 
+/* One request about a process that is being adopted. */
+struct later {
+	struct exchange *x;
+	handler_fn *handle;
+	struct sandbox_wait wait;
+};
+
+static void on_adopted(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
+{
+	struct later *l = container_of(wait, struct later, wait);
+	struct exchange *x = l->x;
+	handler_fn *handle = l->handle;
+
+	free(l);
+	exchange_on_gone(x, NULL, NULL);
+	if (err)
+		exchange_reply_err(x, err);
+	else
+		handle(x);
+}
+
+static void on_later_gone(void *arg)
+{
+	struct later *l = arg;
+
+	sandbox_cancel(&l->wait);
+	handle_client_gone(l->x);
+	free(l);
+}
+
+bool handle_process_later(struct exchange *x, const struct process *p, handler_fn *handle)
+{
+	struct later *l;
+	struct err err;
+
+	if (!p->exec || p->sb->state != SANDBOX_STARTING)
+		return false;
+	l = calloc(1, sizeof(*l));
+	if (!l) {
+		handle_no_memory(x);
+		return true;
+	}
+	*l = (struct later){.x = x, .handle = handle, .wait.done = on_adopted};
+	list_init(&l->wait.link);
+	exchange_on_gone(x, on_later_gone, l);
+	if (sandbox_use(p->sb, &l->wait, &err) < 0)
+		on_adopted(&l->wait, p->sb, &err);
+	return true;
+}
+
 static int parse_number(struct str text, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -216,6 +266,8 @@ void handle_process_kill(struct exchange *x)
 		exchange_reply_err(x, &err);
 		return;
 	}
+	if (handle_process_later(x, p, handle_process_kill))
+		return;
 	process_signal(p, (int)body.signal);
 	handle_generation(x, p->sb);
 	exchange_reply_empty(x, 204);

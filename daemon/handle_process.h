@@ -8,6 +8,12 @@
 /* The process that the path names, and its sandbox; ERR_NOT_FOUND, or as handle_find(). */
 int handle_process_find(struct exchange *x, struct process **ret, struct err *err);
 
+/*
+ * What needs the process itself must wait while the sandbox is being adopted from an earlier
+ * berthd. True: then `handle` is called for the same request, or it is answered.
+ */
+bool handle_process_later(struct exchange *x, const struct process *p, handler_fn *handle);
+
 /* Starts one and answers with its status. The request's memory is the exchange's. */
 void handle_process_run(struct exchange *x, const struct process_request *request);
 

@@ -98,6 +98,10 @@ void handle_process_stdin(struct exchange *x)
 
 	if (r == 0)
 		r = handle_query_flag(x, "end", &c->end_wanted, &err);
+	if (r == 0 && handle_process_later(x, c->p, handle_process_stdin)) {
+		free(c);
+		return;
+	}
 	if (r == 0)
 		r = check_writable(c->p, &err);
 	if (r < 0) {

@@ -366,8 +366,8 @@ static int begin_port(struct wait_call *c, const struct body *b, struct err *err
 	if (b->http_given && check_http_path(b->http_path, err) < 0)
 		return -EINVAL;
 	c->port = (unsigned)b->port;
-	if (!c->p->exec)
-		return 0; /* it has ended, or is about to be told so */
+	if (!c->p->exec || c->p->sb->state != SANDBOX_RUNNING)
+		return 0; /* it has ended, or is about to */
 	snprintf(c->port_text, sizeof(c->port_text), "%u", c->port);
 	c->request = (struct file_request){
 		.op = FILE_OP_PROBE,
@@ -437,6 +437,10 @@ void handle_process_wait(struct exchange *x)
 	if (r < 0) {
 		free(c);
 		exchange_reply_err(x, &err);
+		return;
+	}
+	if (str_eq(b.what, STR("port")) && handle_process_later(x, p, handle_process_wait)) {
+		free(c);
 		return;
 	}
 	c->x = x;

@@ -49,6 +49,41 @@ class Stopped:
         os.kill(self.pid, signal.SIGCONT)
 
 
+def test_adopting(g):
+    """What needs the process waits until an earlier berthd's is adopted, and then is done."""
+    start(g, "a", "trap 'echo usr1' USR1; echo on; while :; do sleep 0.05; done", id="x")
+    start(g, "a", "read line; echo got $line; exec python3 -m http.server 8000", id="web")
+    await_output(g, "a", "x", 3)
+    g.kill_berthd()
+    calls = Calls(g)
+    (init,) = g.inits()
+    with Stopped(init):
+        g.start()
+        equal(g.sandbox("a")["state"], "starting", "it is being adopted")
+        calls.begin("port", "POST", f"{BASE}/web/wait", {"for": "port", "port": 8000})
+        calls.begin("kill", "POST", f"{BASE}/x/kill", {"signal": 10})
+        calls.begin("stdin", "POST", f"{BASE}/web/stdin", b"word\n")
+        equal(show(g, "a", "x")["state"], "running", "who only looks does not wait")
+        equal(wait(g, "a", "x", status=504, timeout_ms=1)["code"], "timeout", "nor for its end")
+    replies = calls.end()
+    equal({name: reply.status for name, reply in replies.items()}, {"port": 200, "kill": 204, "stdin": 204}, replies)
+    wait(g, "a", "x", "log", pattern="^usr1$")
+
+
+def test_stopping(g):
+    """Waiting for a port while the sandbox is being stopped ends with the process."""
+    start(g, "a", "sleep 1000", id="x")
+    calls = Calls(g)
+    with Stopped(g.keeper()):
+        calls.begin("stop", "POST", "/v1/sandbox/a/sleep")
+        until(lambda: g.sandbox("a")["state"] == "stopping", "the stop to begin")
+        calls.begin("port", "POST", f"{BASE}/x/wait", {"for": "port", "port": 8000})
+        equal(show(g, "a", "x")["state"], "running", "berthd is well")
+    replies = calls.end()
+    equal((replies["stop"].status, replies["port"].status, replies["port"].json()["code"]),
+          (200, 409, "process_exited"), replies)
+
+
 def test_slow_reader(g):
     """Who reads what has ended does not get the output of the next one with its ID."""
     size = 12 << 20
@@ -126,4 +161,5 @@ def test_own_connection(g):
 
 test_own_connection.mode = "root"
 
-main([test_slow_reader, test_what_is_there_now, test_idempotency, test_hard_pattern, test_own_connection])
+main([test_adopting, test_stopping, test_slow_reader, test_what_is_there_now, test_idempotency, test_hard_pattern,
+      test_own_connection])
