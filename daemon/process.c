@@ -77,11 +77,24 @@ static void leave_sandbox(struct process *p)
 	process_release(p);
 }
 
-/* With its output; its record is another matter. */
+/* With its output; it has no record. */
 static void forget(struct process *p)
 {
 	logs_remove(registry_logs(p->sb->registry), &p->sb->id, &p->id);
 	leave_sandbox(p);
+}
+
+/* With its record, too. */
+static int drop(struct process *p)
+{
+	struct registry *registry = p->sb->registry;
+	int r = registry_is_stopping(registry)
+			? -ESHUTDOWN
+			: store_process_delete(registry_store(registry), &p->sb->id, &p->id);
+
+	if (r == 0)
+		forget(p);
+	return r;
 }
 
 struct process *process_find(struct sandbox *sb, const struct sandbox_id *id)
@@ -184,29 +197,50 @@ static ssize_t on_pull(void *arg, bool is_stderr, int fd)
 
 /* --- its life --- */
 
+static void be_ended(struct process *p)
+{
+	p->state = PROCESS_ENDED;
+	p->is_over = true;
+	tell(p, &p->ends, NULL);
+	if (p->journal)
+		journal_tell(p->journal);
+	close_journal(p);
+}
+
+/* Then the next berthd will hear of it again, from init, and say no other thing. */
+static void log_unstored(const struct process *p, const char *sentence)
+{
+	log_error("sandbox=%s process=%s its end is not stored: %s", p->sb ? p->sb->id.text : "",
+		  p->id.text, sentence);
+}
+
 static void on_end_stored(void *arg, int result, const struct err *err)
 {
 	struct process *p = arg;
+	struct sandbox *sb = p->sb;
 
-	/* Then the next berthd will hear of it again, from init, and say no other thing. */
 	if (result < 0)
-		log_error("sandbox=%s process=%s its end is not stored: %s",
-			  p->sb ? p->sb->id.text : "", p->id.text, err->sentence);
-	else if (p->sb)
-		exec_forget(p->sb, p->generation, p->number);
-	if (p->state == PROCESS_ENDING) {
-		p->state = PROCESS_ENDED;
-		p->is_over = true;
-		tell(p, &p->ends, NULL);
-		if (p->journal)
-			journal_tell(p->journal);
-		close_journal(p);
-	}
-	if (p->sb)
-		process_record_prune(p->sb, forget);
-	if (p->sb && !process_is_ending(p->sb))
-		sandbox_processes_ended(p->sb);
+		log_unstored(p, err->sentence);
+	else if (sb)
+		exec_forget(sb, p->generation, p->number);
+	if (--p->saves == 0 && p->state == PROCESS_ENDING)
+		be_ended(p);
+	if (sb)
+		process_record_prune(sb, drop); /* which may be this one */
+	if (sb && !process_is_ending(sb))
+		sandbox_processes_ended(sb);
 	process_release(p);
+}
+
+static void save_end(struct process *p)
+{
+	p->state = PROCESS_ENDING;
+	p->saves++;
+	if (process_record_save(p, on_end_stored) == 0)
+		return;
+	log_unstored(p, "too much is being stored");
+	if (--p->saves == 0)
+		be_ended(p);
 }
 
 bool process_is_ending(const struct sandbox *sb)
@@ -229,10 +263,9 @@ static void end_with(struct process *p, const struct exec_end *end)
 		p->log_end = journal_end(p->journal);
 		journal_rest(p->journal);
 	}
-	p->state = PROCESS_ENDING;
 	log_info("sandbox=%s process=%s ended reason=%s exit_code=%d", p->sb->id.text, p->id.text,
 		 exec_reason_name(end->reason), end->exit_code);
-	process_record_save(p, on_end_stored);
+	save_end(p);
 }
 
 /* It never ran, and whoever asked for it hears why. Nothing of it stays. */
@@ -266,23 +299,40 @@ static void on_ended(void *arg, const struct exec_end *end)
 	}
 }
 
+/* Nobody was told of it, and a later berthd would not know it. */
+static void fail_run(struct process *p, const struct err *err)
+{
+	log_error("sandbox=%s process=%s is not stored: %s", p->sb ? p->sb->id.text : "",
+		  p->id.text, err->sentence);
+	if (p->state == PROCESS_STARTING)
+		p->pid = 0; /* so nothing of it stays when it has ended */
+	if (p->exec)
+		exec_kill(p->exec);
+	tell(p, &p->starts, err);
+}
+
 static void on_run_stored(void *arg, int result, const struct err *err)
 {
 	struct process *p = arg;
 
 	if (result < 0) {
-		/* Nobody was told of it, and a later berthd would not know it. */
-		log_error("sandbox=%s process=%s is not stored: %s", p->sb ? p->sb->id.text : "",
-			  p->id.text, err->sentence);
-		if (p->exec)
-			exec_kill(p->exec);
-		tell(p, &p->starts, err);
+		fail_run(p, err);
 	} else {
 		if (p->state == PROCESS_STARTING)
 			p->state = PROCESS_RUNNING;
 		tell(p, &p->starts, NULL);
 	}
 	process_release(p);
+}
+
+static void save_run(struct process *p)
+{
+	struct err err;
+
+	if (process_record_save(p, on_run_stored) < 0) {
+		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
+		fail_run(p, &err);
+	}
 }
 
 static void on_started(void *arg, uint32_t pid)
@@ -292,7 +342,7 @@ static void on_started(void *arg, uint32_t pid)
 	if (p->is_adopted)
 		return;
 	p->pid = pid;
-	process_record_save(p, on_run_stored);
+	save_run(p);
 }
 
 /* `ended` follows with the same, when nothing is left. */
@@ -463,14 +513,12 @@ void process_end(struct process *p, uint64_t grace_ms)
 
 	p->is_autostart = false;
 	if (!p->exec) {
-		if (was_autostart && p->state == PROCESS_ENDED) {
-			p->state = PROCESS_ENDING;
-			process_record_save(p, on_end_stored);
-		}
+		if (was_autostart && p->state >= PROCESS_ENDING)
+			save_end(p);
 		return;
 	}
 	if (was_autostart && p->state == PROCESS_RUNNING)
-		process_record_save(p, on_run_stored);
+		save_run(p);
 	if (!grace_ms) {
 		exec_kill(p->exec);
 		return;

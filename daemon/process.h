@@ -62,6 +62,7 @@ struct process {
 	struct exec *exec;       /* NULL: not there yet, or not any more */
 	struct journal *journal; /* while it runs, or is read */
 	unsigned readers;
+	unsigned saves; /* of its end, under way */
 	bool is_stdin_ended;
 	void (*on_room)(void *arg); /* whoever writes to its stdin */
 	void *writer;

@@ -110,7 +110,7 @@ int process_record_restore(struct process *p, const struct process_fact *fact)
 
 /* --- storing --- */
 
-void process_record_save(struct process *p, store_sandbox_done_fn *done)
+int process_record_save(struct process *p, store_sandbox_done_fn *done)
 {
 	struct registry *registry = p->sb->registry;
 	struct process_fact fact = {
@@ -127,43 +127,51 @@ void process_record_save(struct process *p, store_sandbox_done_fn *done)
 		.end = p->end,
 		.spec = p->spec,
 	};
-	struct err err;
+	int r;
 
 	if (registry_is_stopping(registry))
-		return;
+		return 0;
+	r = store_process_save(registry_store(registry), &fact, done, p);
+	if (r < 0)
+		return r;
 	process_hold(p);
-	if (store_process_save(registry_store(registry), &fact, done, p) < 0) {
-		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
-		done(p, -EBUSY, &err);
-	}
 	/* From now on it is on its way to the disk, and needed only to start it again. */
 	if (!p->is_autostart && p->spec.len) {
 		free((char *)p->spec.at);
 		p->spec = (struct str){NULL, 0};
 	}
+	return 0;
 }
 
-void process_record_prune(struct sandbox *sb, void (*forget)(struct process *p))
+/* The one that ended first, of those that need not be kept, and how many those are. */
+static struct process *find_first(struct sandbox *sb, unsigned *ret_count)
 {
-	unsigned ended = 0;
+	struct process *first = NULL;
 
+	*ret_count = 0;
 	list_for_each (node, &sb->processes) {
 		struct process *p = list_entry(node, struct process, link);
 
-		ended += p->state == PROCESS_ENDED && !p->is_autostart;
-	}
-	list_for_each_safe (node, &sb->processes) {
-		struct process *p = list_entry(node, struct process, link);
-
-		if (ended <= PROCESS_ENDED_MAX)
-			break;
-		if (p->state != PROCESS_ENDED || p->is_autostart ||
-		    registry_is_stopping(sb->registry))
+		if (p->state != PROCESS_ENDED || p->is_autostart)
 			continue;
-		store_process_delete(registry_store(sb->registry), &sb->id, &p->id);
-		forget(p);
-		ended--;
+		++*ret_count;
+		if (!first || p->ended_at_ms < first->ended_at_ms)
+			first = p;
 	}
+	return first;
+}
+
+void process_record_prune(struct sandbox *sb, int (*drop)(struct process *p))
+{
+	struct process *first;
+	unsigned ended;
+	int r = 0;
+
+	do {
+		first = find_first(sb, &ended);
+		if (ended > PROCESS_ENDED_MAX)
+			r = drop(first);
+	} while (r == 0 && ended > PROCESS_ENDED_MAX);
 }
 
 /* --- showing --- */

@@ -84,6 +84,17 @@ def test_stopping(g):
           (200, 409, "process_exited"), replies)
 
 
+def test_newest_ends_are_kept(g):
+    """Of the ended ones those go that ended first, not those that were started first."""
+    start(g, "a", "read x", id="old")
+    for first in range(0, KEPT + 10, 10):
+        at_once(10, lambda i: ended(g, "a", start(g, "a", ["true"], id=f"n{first + i}")["id"]))  # pylint: disable=cell-var-from-loop
+    until(lambda: len(g.get(BASE).json()) == KEPT + 1, "the first to go")
+    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "the stop is answered")
+    equal(show(g, "a", "old")["reason"], "killed", "the last that ended is kept")
+    equal(len(g.get(BASE).json()), KEPT, "and no more than so many")
+
+
 def test_slow_reader(g):
     """Who reads what has ended does not get the output of the next one with its ID."""
     size = 12 << 20
@@ -161,5 +172,5 @@ def test_own_connection(g):
 
 test_own_connection.mode = "root"
 
-main([test_adopting, test_stopping, test_slow_reader, test_what_is_there_now, test_idempotency, test_hard_pattern,
-      test_own_connection])
+main([test_adopting, test_stopping, test_newest_ends_are_kept, test_slow_reader, test_what_is_there_now,
+      test_idempotency, test_hard_pattern, test_own_connection])
