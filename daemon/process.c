@@ -422,8 +422,8 @@ static int make_way(struct sandbox *sb, const struct sandbox_id *id, struct err 
 			       "a process \"%s\" is running already: end it first, or choose "
 			       "another ID",
 			       id->text);
-	if (p)
-		forget(p);
+	if (p && drop(p) < 0)
+		return err_set(err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
 	return 0;
 }
 

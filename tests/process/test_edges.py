@@ -95,6 +95,17 @@ def test_newest_ends_are_kept(g):
     equal(len(g.get(BASE).json()), KEPT, "and no more than so many")
 
 
+def test_failed_again(g):
+    """A start that fails under the ID of an ended one: that one is gone, also for the next berthd."""
+    start(g, "a", "echo one", id="x")
+    ended(g, "a", "x")
+    refuse(g, "POST", BASE, 502, "exec_error", {"argv": ["/no/such"], "id": "x"})
+    equal(g.get(f"{BASE}/x").status, 404, "it gave way")
+    g.kill_berthd()
+    g.start()
+    equal(g.get(f"{BASE}/x").status, 404, "and does not come back without its output")
+
+
 def test_slow_reader(g):
     """Who reads what has ended does not get the output of the next one with its ID."""
     size = 12 << 20
@@ -172,5 +183,5 @@ def test_own_connection(g):
 
 test_own_connection.mode = "root"
 
-main([test_adopting, test_stopping, test_newest_ends_are_kept, test_slow_reader, test_what_is_there_now,
-      test_idempotency, test_hard_pattern, test_own_connection])
+main([test_adopting, test_stopping, test_newest_ends_are_kept, test_failed_again, test_slow_reader,
+      test_what_is_there_now, test_idempotency, test_hard_pattern, test_own_connection])
