@@ -279,7 +279,7 @@ struct ending {
 	struct end_call *call;
 	struct process *p; /* held */
 	struct process_wait wait;
-	bool is_gone; /* it never ran */
+	bool is_gone; /* it never ran, or nobody will hear how it ended */
 };
 
 /* One that was named, or all. What was asked for goes on if the client goes away. */
@@ -288,6 +288,7 @@ struct end_call {
 	bool is_list;
 	uint64_t generation;
 	unsigned pending;
+	struct err err; /* of the last that is gone */
 	size_t len;
 	struct ending items[];
 };
@@ -300,7 +301,7 @@ static void reply_ended(struct end_call *c)
 	if (c->is_list)
 		json_array(&w);
 	for (size_t i = 0; i < c->len; i++) {
-		if (!c->items[i].is_gone || !c->is_list)
+		if (!c->items[i].is_gone)
 			write_process(&w, c->items[i].p);
 	}
 	if (c->is_list)
@@ -315,7 +316,10 @@ static void finish_end(struct end_call *c)
 		return;
 	if (c->x) {
 		exchange_on_gone(c->x, NULL, NULL);
-		reply_ended(c);
+		if (!c->is_list && c->items[0].is_gone)
+			exchange_reply_err(c->x, &c->err);
+		else
+			reply_ended(c);
 	}
 	for (size_t i = 0; i < c->len; i++)
 		process_release(c->items[i].p);
@@ -327,6 +331,8 @@ static void on_process_ended(struct process_wait *wait, struct process *p, const
 	struct ending *e = container_of(wait, struct ending, wait);
 
 	e->is_gone = err != NULL;
+	if (err)
+		e->call->err = *err;
 	e->call->pending--;
 	finish_end(e->call);
 }

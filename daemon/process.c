@@ -599,6 +599,12 @@ void process_lose_all(struct sandbox *sb)
 
 void process_free_all(struct sandbox *sb)
 {
+	struct err err;
+
+	if (registry_is_stopping(sb->registry))
+		err_set(&err, -ESHUTDOWN, ERR_UNAVAILABLE, "berthd is stopping");
+	else
+		err_set(&err, -ENOENT, ERR_NOT_FOUND, "the sandbox was deleted meanwhile");
 	while (!list_is_empty(&sb->processes)) {
 		struct process *p = list_entry(sb->processes.next, struct process, link);
 
@@ -607,6 +613,8 @@ void process_free_all(struct sandbox *sb)
 		p->exec = NULL; /* which lives on with init, or is gone */
 		/* Who follows it sees that nothing more will come. */
 		p->state = PROCESS_ENDED;
+		tell(p, &p->starts, &err);
+		tell(p, &p->ends, &err);
 		if (p->journal)
 			journal_tell(p->journal);
 		process_release(p);

@@ -33,7 +33,10 @@ enum process_state { PROCESS_STARTING, PROCESS_RUNNING, PROCESS_ENDING, PROCESS_
 
 struct process;
 
-/* Somebody who waits: for it to run, or to have ended. Called once, on the loop. */
+/*
+ * Somebody who waits: for it to run, or to have ended. Called once, on the loop; with `err` if that
+ * will not be, or nobody will hear of it any more.
+ */
 struct process_wait {
 	struct list link;
 	void (*done)(struct process_wait *wait, struct process *p, const struct err *err);

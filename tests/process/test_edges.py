@@ -84,6 +84,23 @@ def test_stopping(g):
           (200, 409, "process_exited"), replies)
 
 
+def test_daemon_stops(g):
+    """berthd ends at once while a process has its time to end; that one is adopted later."""
+    start(g, "a", "trap 'echo not yet' TERM; echo on; while :; do sleep 0.1; done", id="x")
+    await_output(g, "a", "x", 3)
+    calls = Calls(g)
+    calls.begin("line", "POST", f"{BASE}/x/wait", {"for": "log", "pattern": "never"})
+    calls.begin("end", "DELETE", f"{BASE}/x?grace_ms=600000")
+    wait(g, "a", "x", "log", pattern="not yet")
+    for _ in range(2):
+        g.berthd.send_signal(signal.SIGTERM)
+    equal(g.berthd.wait(60), 0, "berthd's exit code")
+    check(all(not hasattr(r, "status") or r.status != 200 for r in calls.end().values()), calls.replies)
+    g.start()
+    equal(show(g, "a", "x")["state"], "running", "it lives")
+    equal(g.request("DELETE", f"{BASE}/x").json()["reason"], "killed", "until it is ended")
+
+
 def test_newest_ends_are_kept(g):
     """Of the ended ones those go that ended first, not those that were started first."""
     start(g, "a", "read x", id="old")
@@ -183,5 +200,5 @@ def test_own_connection(g):
 
 test_own_connection.mode = "root"
 
-main([test_adopting, test_stopping, test_newest_ends_are_kept, test_failed_again, test_slow_reader,
+main([test_adopting, test_stopping, test_daemon_stops, test_newest_ends_are_kept, test_failed_again, test_slow_reader,
       test_what_is_there_now, test_idempotency, test_hard_pattern, test_own_connection])
