@@ -67,13 +67,19 @@ static int describe(struct process *p, const struct process_request *request)
 
 int process_record_describe(struct process *p, const struct process_request *request)
 {
+	struct process_request stored = *request;
 	struct buf text;
 	int r = describe(p, request);
 
+	/* Of one that is not started again only what is shown: its environment may hold secrets. */
+	if (!request->autostart) {
+		stored.exec.argv = p->command;
+		stored.exec.env = (struct str){NULL, 0};
+	}
 	p->is_autostart = request->autostart;
 	buf_init(&text, 8 * AGENT_ARGS_MAX);
 	if (r == 0)
-		r = process_request_store(request, &text);
+		r = process_request_store(&stored, &text);
 	if (r == 0)
 		r = copy_str(&p->spec, (struct str){buf_at(&text), buf_len(&text)});
 	buf_close(&text);

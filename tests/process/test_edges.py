@@ -173,6 +173,24 @@ def test_idempotency(g):
     equal((reply.status, reply.json()["state"]), (200, "running"), "a new sandbox of that name")
 
 
+def test_secrets(g):
+    """The environment of a process that is not started again is on no disk."""
+    start(g, "a", "echo $SECRET; sleep 1000", id="x", env={"SECRET": "needle-in-the-hay"})
+    start(g, "a", "sleep 1000", id="y", env={"SECRET": "stored-for-later"}, autostart=True)
+    await_output(g, "a", "x", 18)
+    equal(raw(g, "a", "x"), b"needle-in-the-hay\n", "it has it")
+    before = show(g, "a", "x")
+
+    def stored(word):
+        files = glob.glob(os.path.join(g.state, "berthd", "state.db*"))
+        return any(word in open(f, "rb").read() for f in files)  # pylint: disable=consider-using-with
+
+    check(stored(b"stored-for-later") and not stored(b"needle-in-the-hay"), "what is stored")
+    g.kill_berthd()
+    g.start()
+    equal(show(g, "a", "x"), before, "it looks the same to the next berthd")
+
+
 def test_hard_pattern(g):
     """A pattern that takes its time for each byte of a long log holds up nobody."""
     start(g, "a", "yes $(head -c 4000 /dev/zero | tr '\\0' a) | head -c 4000000", id="x")
@@ -201,4 +219,4 @@ def test_own_connection(g):
 test_own_connection.mode = "root"
 
 main([test_adopting, test_stopping, test_daemon_stops, test_newest_ends_are_kept, test_failed_again, test_slow_reader,
-      test_what_is_there_now, test_idempotency, test_hard_pattern, test_own_connection])
+      test_what_is_there_now, test_idempotency, test_secrets, test_hard_pattern, test_own_connection])
