@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -14,8 +13,6 @@
 #include "daemon/logs.h"
 #include "daemon/process_record.h"
 #include "daemon/registry.h"
-
-#define ID_MADE_LEN 26
 
 static const struct exec_ops exec_ops;
 
@@ -393,25 +390,6 @@ static int launch(struct process *p, const struct process_request *request, stru
 	return 0;
 }
 
-static int take_id(struct str given, struct sandbox_id *ret, struct err *err)
-{
-	static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
-	unsigned char bytes[ID_MADE_LEN];
-
-	if (given.len && sandbox_id_parse(given, ret) < 0)
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "id must have 1 to 63 letters, digits and dashes, and begin and end "
-			       "with a letter or digit");
-	if (given.len)
-		return 0;
-	*ret = (struct sandbox_id){{0}};
-	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-		return err_set(err, -EIO, ERR_INTERNAL, "the kernel gives no random bytes");
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		ret->text[i] = base32[bytes[i] & 31];
-	return 0;
-}
-
 /* Its name may be used again when it has ended. */
 static int make_way(struct sandbox *sb, const struct sandbox_id *id, struct err *err)
 {
@@ -433,7 +411,7 @@ int process_start(struct sandbox *sb, const struct process_request *request,
 	struct sandbox_id id;
 	struct process *p = NULL;
 	struct arena arena;
-	int r = take_id(request->id, &id, err);
+	int r = process_record_name(sb, request, &id, err);
 
 	if (r == 0)
 		r = make_way(sb, &id, err);

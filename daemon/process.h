@@ -26,8 +26,9 @@
 #include "proto/exec_request.h"
 #include "proto/json.h"
 
-#define PROCESS_ENDED_MAX    256                /* that are kept of a sandbox, the newest */
-#define PROCESS_OUTPUT_BYTES (32 * 1024 * 1024) /* kept of each, unless the settings say else */
+#define PROCESS_ENDED_MAX     256                /* that are kept of a sandbox, the last */
+#define PROCESS_AUTOSTART_MAX 64                 /* of a sandbox, besides those */
+#define PROCESS_OUTPUT_BYTES  (32 * 1024 * 1024) /* kept of each, unless the settings say else */
 
 enum process_state { PROCESS_STARTING, PROCESS_RUNNING, PROCESS_ENDING, PROCESS_ENDED };
 

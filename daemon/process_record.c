@@ -65,6 +65,45 @@ static int describe(struct process *p, const struct process_request *request)
 	return r;
 }
 
+static int take_id(struct str given, struct sandbox_id *ret, struct err *err)
+{
+	if (!given.len)
+		return handle_make_id(ret) == 0 ? 0
+						: err_set(err, -EIO, ERR_INTERNAL,
+							  "the kernel gives no random bytes");
+	if (sandbox_id_parse(given, ret) < 0)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "id must have 1 to 63 letters, digits and dashes, and begin and end "
+			       "with a letter or digit");
+	return 0;
+}
+
+/* Each of them is kept when it has ended, and started with the others. */
+static int check_autostart(struct sandbox *sb, const struct sandbox_id *id, struct err *err)
+{
+	unsigned count = 0;
+
+	list_for_each (node, &sb->processes) {
+		struct process *p = list_entry(node, struct process, link);
+
+		count += p->is_autostart && strcmp(p->id.text, id->text) != 0;
+	}
+	if (count < PROCESS_AUTOSTART_MAX)
+		return 0;
+	return err_set(err, -EDQUOT, ERR_CONFLICT,
+		       "the sandbox has %u processes that start with it, and may have no more: "
+		       "DELETE those that are not wanted",
+		       count);
+}
+
+int process_record_name(struct sandbox *sb, const struct process_request *request,
+			struct sandbox_id *ret, struct err *err)
+{
+	int r = take_id(request->id, ret, err);
+
+	return r == 0 && request->autostart ? check_autostart(sb, ret, err) : r;
+}
+
 int process_record_describe(struct process *p, const struct process_request *request)
 {
 	struct process_request stored = *request;

@@ -4,6 +4,10 @@
 
 #include "daemon/process.h"
 
+/* What it will be called; refused if the sandbox has too many of those that start with it. */
+int process_record_name(struct sandbox *sb, const struct process_request *request,
+			struct sandbox_id *ret, struct err *err);
+
 /* What a request says of it. -ENOMEM. */
 int process_record_describe(struct process *p, const struct process_request *request);
 int process_record_restore(struct process *p, const struct process_fact *fact);

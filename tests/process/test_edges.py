@@ -173,6 +173,18 @@ def test_idempotency(g):
     equal((reply.status, reply.json()["state"]), (200, "running"), "a new sandbox of that name")
 
 
+def test_autostart_bound(g):
+    """So many may start with the sandbox, whether they run or have ended; one that is ended makes room."""
+    for first in range(0, 64, 8):
+        at_once(8, lambda i: ended(g, "a", start(g, "a", ["true"], id=f"n{first + i}", autostart=True)["id"]))  # pylint: disable=cell-var-from-loop
+    error = refuse(g, "POST", BASE, 409, "conflict", {"argv": ["true"], "autostart": True})
+    check("64" in error["error"], error)
+    ended(g, "a", start(g, "a", ["true"], id="n5", autostart=True)["id"])
+    start(g, "a", ["true"], id="plain")
+    g.request("DELETE", f"{BASE}/n7")
+    start(g, "a", ["true"], id="next", autostart=True)
+
+
 def test_secrets(g):
     """The environment of a process that is not started again is on no disk."""
     start(g, "a", "echo $SECRET; sleep 1000", id="x", env={"SECRET": "needle-in-the-hay"})
@@ -219,4 +231,5 @@ def test_own_connection(g):
 test_own_connection.mode = "root"
 
 main([test_adopting, test_stopping, test_daemon_stops, test_newest_ends_are_kept, test_failed_again, test_slow_reader,
-      test_what_is_there_now, test_idempotency, test_secrets, test_hard_pattern, test_own_connection])
+      test_what_is_there_now, test_idempotency, test_autostart_bound, test_secrets, test_hard_pattern,
+      test_own_connection])
