@@ -155,7 +155,7 @@ int process_record_restore(struct process *p, const struct process_fact *fact)
 
 /* --- storing --- */
 
-int process_record_save(struct process *p, store_sandbox_done_fn *done)
+int process_record_save(struct process *p, store_done_fn *done)
 {
 	struct registry *registry = p->sb->registry;
 	struct process_fact fact = {

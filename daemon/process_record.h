@@ -16,7 +16,7 @@ int process_record_restore(struct process *p, const struct process_fact *fact);
  * Stores it as it is now; `done` is called with the process, which it must release. Not called when
  * berthd is stopping: then nobody is told, and the next one finds out. Nor after -EBUSY or -ENOMEM.
  */
-int process_record_save(struct process *p, store_sandbox_done_fn *done);
+int process_record_save(struct process *p, store_done_fn *done);
 
 /* Of those that have ended only so many are kept: those that ended first go, by `drop`. */
 void process_record_prune(struct sandbox *sb, int (*drop)(struct process *p));

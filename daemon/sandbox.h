@@ -124,9 +124,9 @@ void sandbox_cancel(struct sandbox_wait *wait);
  * stored, and belong to the call from here on, whatever it returns. -EBUSY, -ENOMEM, -ESHUTDOWN:
  * `done` will not be called. One change of settings at a time: see sandbox_change().
  */
-int sandbox_save_generation(struct sandbox *sb, store_sandbox_done_fn *done, void *arg);
-int sandbox_save_settings(struct sandbox *sb, struct settings *settings,
-			  store_sandbox_done_fn *done, void *arg);
+int sandbox_save_generation(struct sandbox *sb, store_done_fn *done, void *arg);
+int sandbox_save_settings(struct sandbox *sb, struct settings *settings, store_done_fn *done,
+			  void *arg);
 /* 1: no change is under way; 0: `wait` is called when it is over, and must ask again. */
 int sandbox_change(struct sandbox *sb, struct sandbox_wait *wait);
 /* One that was never stored, and that nothing holds any more, goes. */

@@ -8,7 +8,7 @@
 
 struct save {
 	struct sandbox *sb;
-	store_sandbox_done_fn *done;
+	store_done_fn *done;
 	void *arg;
 	bool has_settings;
 	struct settings settings;
@@ -80,7 +80,7 @@ static int submit(struct save *save, const struct settings *settings)
 	return r;
 }
 
-int sandbox_save_generation(struct sandbox *sb, store_sandbox_done_fn *done, void *arg)
+int sandbox_save_generation(struct sandbox *sb, store_done_fn *done, void *arg)
 {
 	struct save *save = calloc(1, sizeof(*save));
 	int r;
@@ -94,8 +94,8 @@ int sandbox_save_generation(struct sandbox *sb, store_sandbox_done_fn *done, voi
 	return r;
 }
 
-int sandbox_save_settings(struct sandbox *sb, struct settings *settings,
-			  store_sandbox_done_fn *done, void *arg)
+int sandbox_save_settings(struct sandbox *sb, struct settings *settings, store_done_fn *done,
+			  void *arg)
 {
 	struct save *save = calloc(1, sizeof(*save));
 	int r;

@@ -19,6 +19,9 @@
 struct sqlite3;
 struct store;
 
+/* How an operation went: 0, or a negative errno with its sentence. */
+typedef void store_done_fn(void *arg, int result, const struct err *err);
+
 #define STORE_QUEUE_MAX 65536 /* operations waiting; more are refused with -EBUSY */
 
 struct store_op {

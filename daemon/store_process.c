@@ -2,82 +2,31 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <sqlite3.h>
 
-#include "base/buf.h"
-#include "base/cleanup.h"
-
-#define LOAD_MAX (512 * 1024 * 1024) /* all facts in memory, once */
+#include "daemon/store_fact.h"
 
 struct process_op {
-	struct store_op op;
+	struct store_fact base;
 	struct process_fact fact;
-	struct buf rows; /* of a load: fact and spec, one behind the other */
 	store_process_each_fn *each;
-	store_sandbox_done_fn *done;
-	void *arg;
 	char spec[];
 };
 
-static void finalize_p(sqlite3_stmt **statement)
+static struct store_fact *new_op(const struct process_fact *fact, store_done_fn *done, void *arg)
 {
-	sqlite3_finalize(*statement);
-}
-
-#define cleanup_statement cleanup(finalize_p)
-
-static struct process_op *new_op(const struct process_fact *fact, store_sandbox_done_fn *done,
-				 void *arg)
-{
-	size_t len = fact ? fact->spec.len : 0;
-	struct process_op *o = calloc(1, sizeof(*o) + len + 1);
+	size_t len = fact->spec.len;
+	struct process_op *o = store_fact_new(sizeof(*o) + len + 1, done, arg);
 
 	if (!o)
 		return NULL;
-	o->done = done;
-	o->arg = arg;
-	buf_init(&o->rows, LOAD_MAX);
-	if (fact) {
-		o->fact = *fact;
-		if (len)
-			memcpy(o->spec, fact->spec.at, len);
-		o->fact.spec = (struct str){o->spec, len};
-	}
-	return o;
-}
-
-static void free_op(struct process_op *o)
-{
-	buf_close(&o->rows);
-	free(o);
-}
-
-static void on_done(struct store_op *op)
-{
-	struct process_op *o = container_of(op, struct process_op, op);
-
-	if (o->done)
-		o->done(o->arg, op->result, &op->err);
-	free_op(o);
-}
-
-static int submit(struct store *store, struct process_op *o,
-		  int (*work)(struct store_op *op, struct sqlite3 *db),
-		  void (*done)(struct store_op *op))
-{
-	int r;
-
-	if (!o)
-		return -ENOMEM;
-	o->op.work = work;
-	o->op.done = done;
-	r = store_submit(store, &o->op);
-	if (r < 0)
-		free_op(o);
-	return r;
+	o->fact = *fact;
+	if (len)
+		memcpy(o->spec, fact->spec.at, len);
+	o->fact.spec = (struct str){o->spec, len};
+	return &o->base;
 }
 
 static int bind_numbers(sqlite3_stmt *s, const struct process_fact *f)
@@ -108,7 +57,7 @@ static int bind_numbers(sqlite3_stmt *s, const struct process_fact *f)
 
 static int work_save(struct store_op *op, struct sqlite3 *db)
 {
-	const struct process_fact *f = &container_of(op, struct process_op, op)->fact;
+	const struct process_fact *f = &container_of(op, struct process_op, base.op)->fact;
 	static const char insert[] =
 		"INSERT OR REPLACE INTO process (sandbox, id, spec, message, generation, exec, "
 		"pid, started_at_ms, ended_at_ms, log_start, log_end, reason, exit_code, signal, "
@@ -134,15 +83,15 @@ static int work_save(struct store_op *op, struct sqlite3 *db)
 	return 0;
 }
 
-int store_process_save(struct store *store, const struct process_fact *fact,
-		       store_sandbox_done_fn *done, void *arg)
+int store_process_save(struct store *store, const struct process_fact *fact, store_done_fn *done,
+		       void *arg)
 {
-	return submit(store, new_op(fact, done, arg), work_save, on_done);
+	return store_fact_submit(store, new_op(fact, done, arg), work_save);
 }
 
 static int work_delete(struct store_op *op, struct sqlite3 *db)
 {
-	const struct process_fact *f = &container_of(op, struct process_op, op)->fact;
+	const struct process_fact *f = &container_of(op, struct process_op, base.op)->fact;
 	cleanup_statement sqlite3_stmt *s = NULL;
 
 	if (sqlite3_prepare_v2(db, "DELETE FROM process WHERE sandbox = ?1 AND id = ?2", -1, &s,
@@ -159,7 +108,7 @@ int store_process_delete(struct store *store, const struct sandbox_id *sandbox,
 {
 	struct process_fact fact = {.sandbox = *sandbox, .id = *id, .spec = {"", 0}};
 
-	return submit(store, new_op(&fact, NULL, NULL), work_delete, on_done);
+	return store_fact_submit(store, new_op(&fact, NULL, NULL), work_delete);
 }
 
 static void read_end(sqlite3_stmt *s, struct exec_end *ret)
@@ -180,7 +129,7 @@ static void read_end(sqlite3_stmt *s, struct exec_end *ret)
 		 (const char *)sqlite3_column_blob(s, 16));
 }
 
-static int keep_row(struct process_op *o, sqlite3_stmt *s)
+static int keep_row(struct buf *rows, sqlite3_stmt *s)
 {
 	struct process_fact fact = {
 		.generation = (uint64_t)sqlite3_column_int64(s, 2),
@@ -199,56 +148,39 @@ static int keep_row(struct process_op *o, sqlite3_stmt *s)
 	snprintf(fact.sandbox.text, sizeof(fact.sandbox.text), "%s",
 		 (const char *)sqlite3_column_text(s, 0));
 	snprintf(fact.id.text, sizeof(fact.id.text), "%s", (const char *)sqlite3_column_text(s, 1));
-	r = buf_append(&o->rows, &fact, sizeof(fact));
+	r = buf_append(rows, &fact, sizeof(fact));
 	if (r == 0)
-		r = buf_append(&o->rows, sqlite3_column_text(s, 17), fact.spec.len);
+		r = buf_append(rows, sqlite3_column_text(s, 17), fact.spec.len);
 	return r;
 }
 
-static int work_load(struct store_op *op, struct sqlite3 *db)
+static size_t give_row(struct store_fact *base, const char *row)
 {
-	struct process_op *o = container_of(op, struct process_op, op);
-	cleanup_statement sqlite3_stmt *s = NULL;
-	int row;
+	struct process_op *o = container_of(base, struct process_op, base);
+	struct process_fact fact;
 
-	if (sqlite3_prepare_v2(db,
-			       "SELECT sandbox, id, generation, exec, pid, started_at_ms, "
-			       "ended_at_ms, log_start, log_end, reason, exit_code, signal, "
-			       "duration_ms, cpu_ms, max_rss_bytes, oom_suspected, message, spec, "
-			       "autostart "
-			       "FROM process ORDER BY sandbox, started_at_ms",
-			       -1, &s, NULL) != SQLITE_OK)
-		return store_fail(op, db, "reading the processes");
-	while ((row = sqlite3_step(s)) == SQLITE_ROW) {
-		if (keep_row(o, s) < 0)
-			return err_set(&op->err, -ENOMEM, ERR_INTERNAL,
-				       "there are too many processes to be read");
-	}
-	return row == SQLITE_DONE ? 0 : store_fail(op, db, "reading the processes");
+	memcpy(&fact, row, sizeof(fact));
+	fact.spec.at = row + sizeof(fact);
+	o->each(base->arg, &fact);
+	return sizeof(fact) + fact.spec.len;
 }
 
-static void on_loaded(struct store_op *op)
+int store_process_load(struct store *store, store_process_each_fn *each, store_done_fn *done,
+		       void *arg)
 {
-	struct process_op *o = container_of(op, struct process_op, op);
+	static const struct store_fact_load load = {
+		.sql = "SELECT sandbox, id, generation, exec, pid, started_at_ms, ended_at_ms, "
+		       "log_start, log_end, reason, exit_code, signal, duration_ms, cpu_ms, "
+		       "max_rss_bytes, oom_suspected, message, spec, autostart "
+		       "FROM process ORDER BY sandbox, started_at_ms",
+		.what = "the processes",
+		.keep = keep_row,
+		.give = give_row,
+	};
+	struct process_op *o = store_fact_new(sizeof(*o), done, arg);
 
-	while (op->result == 0 && buf_len(&o->rows)) {
-		struct process_fact fact;
-
-		memcpy(&fact, buf_at(&o->rows), sizeof(fact));
-		buf_consume(&o->rows, sizeof(fact));
-		fact.spec.at = buf_at(&o->rows);
-		o->each(o->arg, &fact);
-		buf_consume(&o->rows, fact.spec.len);
-	}
-	on_done(op);
-}
-
-int store_process_load(struct store *store, store_process_each_fn *each,
-		       store_sandbox_done_fn *done, void *arg)
-{
-	struct process_op *o = new_op(NULL, done, arg);
-
-	if (o)
-		o->each = each;
-	return submit(store, o, work_load, on_loaded);
+	if (!o)
+		return -ENOMEM;
+	o->each = each;
+	return store_fact_load(store, &o->base, &load);
 }

@@ -20,15 +20,15 @@ struct process_fact {
 };
 
 /* As those of store_sandbox.h. The spec is copied. */
-int store_process_save(struct store *store, const struct process_fact *fact,
-		       store_sandbox_done_fn *done, void *arg);
+int store_process_save(struct store *store, const struct process_fact *fact, store_done_fn *done,
+		       void *arg);
 /* Nobody waits for it. */
 int store_process_delete(struct store *store, const struct sandbox_id *sandbox,
 			 const struct sandbox_id *id);
 
 /* In the order in which they were started. */
 typedef void store_process_each_fn(void *arg, const struct process_fact *fact);
-int store_process_load(struct store *store, store_process_each_fn *each,
-		       store_sandbox_done_fn *done, void *arg);
+int store_process_load(struct store *store, store_process_each_fn *each, store_done_fn *done,
+		       void *arg);
 
 #endif

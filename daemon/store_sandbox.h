@@ -16,24 +16,22 @@ struct sandbox_fact {
 	struct str settings; /* JSON */
 };
 
-typedef void store_sandbox_done_fn(void *arg, int result, const struct err *err);
-
 /*
  * Makes the fact, or changes what is said of one that is there and leaves the rest. The settings
  * are copied. -EBUSY or -ENOMEM: `done` will not be called.
  */
 enum store_part { STORE_GENERATION, STORE_SETTINGS };
 int store_sandbox_save(struct store *store, const struct sandbox_fact *fact, enum store_part part,
-		       store_sandbox_done_fn *done, void *arg);
-int store_sandbox_delete(struct store *store, const struct sandbox_id *id,
-			 store_sandbox_done_fn *done, void *arg);
+		       store_done_fn *done, void *arg);
+int store_sandbox_delete(struct store *store, const struct sandbox_id *id, store_done_fn *done,
+			 void *arg);
 
 /*
  * All of them, once, at start: `each` is called on the loop for every fact, then `done`. Facts are
  * lent for the call.
  */
 typedef void store_sandbox_each_fn(void *arg, const struct sandbox_fact *fact);
-int store_sandbox_load(struct store *store, store_sandbox_each_fn *each,
-		       store_sandbox_done_fn *done, void *arg);
+int store_sandbox_load(struct store *store, store_sandbox_each_fn *each, store_done_fn *done,
+		       void *arg);
 
 #endif

@@ -10,15 +10,9 @@
 
 #include "base/cleanup.h"
 #include "daemon/store_error.h"
+#include "daemon/store_fact.h"
 
 static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
-
-static void finalize_p(sqlite3_stmt **statement)
-{
-	sqlite3_finalize(*statement);
-}
-
-#define cleanup_statement cleanup(finalize_p)
 
 static int make_instance(struct sqlite3 *db, struct err *err)
 {

@@ -18,14 +18,14 @@ struct session_fact {
 char *session_fact_copy(struct session_fact *ret, const struct session_fact *fact);
 
 /* Makes or replaces it; it is copied. -EBUSY or -ENOMEM: `done` will not be called. */
-int store_session_save(struct store *store, const struct session_fact *fact,
-		       store_sandbox_done_fn *done, void *arg);
-int store_session_delete(struct store *store, const struct session_fact *fact,
-			 store_sandbox_done_fn *done, void *arg);
+int store_session_save(struct store *store, const struct session_fact *fact, store_done_fn *done,
+		       void *arg);
+int store_session_delete(struct store *store, const struct session_fact *fact, store_done_fn *done,
+			 void *arg);
 
 /* All of them, once: in the order in which they were made. Facts are lent for the call. */
 typedef void store_session_each_fn(void *arg, const struct session_fact *fact);
-int store_session_load(struct store *store, store_session_each_fn *each,
-		       store_sandbox_done_fn *done, void *arg);
+int store_session_load(struct store *store, store_session_each_fn *each, store_done_fn *done,
+		       void *arg);
 
 #endif
