@@ -17,6 +17,9 @@ struct exec_asked {
 	bool detach;
 };
 
+/* ERR_INVALID_REQUEST. */
+int exec_refuse(struct err *err, const char *sentence);
+
 int exec_take_asked(struct arena *arena, const struct exec_asked *a, struct exec_request *ret,
 		    struct err *err);
 

@@ -31,7 +31,7 @@ static const struct json_field body_fields[] = {
 };
 /* clang-format on */
 
-static int refuse(struct err *err, const char *sentence)
+int exec_refuse(struct err *err, const char *sentence)
 {
 	return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s", sentence);
 }
@@ -45,13 +45,13 @@ static int refuse_memory(struct err *err)
 static int check_program(const struct exec_asked *a, struct err *err)
 {
 	if (a->argv_given && a->command_given)
-		return refuse(err, "argv and command exclude each other: give one of them");
+		return exec_refuse(err, "argv and command exclude each other: give one of them");
 	if (!a->argv_given && !a->command_given)
-		return refuse(err, "argv or command is missing: what should be run?");
+		return exec_refuse(err, "argv or command is missing: what should be run?");
 	if (a->command_given && !a->command.len)
-		return refuse(err, "command must not be empty");
+		return exec_refuse(err, "command must not be empty");
 	if (a->argv_given && (!a->argv.len || !a->argv.items[0].len))
-		return refuse(err, "argv must begin with the program's name");
+		return exec_refuse(err, "argv must begin with the program's name");
 	return 0;
 }
 
@@ -61,7 +61,7 @@ static int check_env(const struct json_map *env, struct err *err)
 		struct str name = env->items[i].key;
 
 		if (!name.len || memchr(name.at, '=', name.len))
-			return refuse(err, "a name in env must not be empty or hold \"=\"");
+			return exec_refuse(err, "a name in env must not be empty or hold \"=\"");
 	}
 	return 0;
 }
@@ -107,13 +107,13 @@ static bool is_user(struct str s)
 static int check_rest(const struct exec_asked *a, struct err *err)
 {
 	if (a->cwd_given && (!a->cwd.len || a->cwd.at[0] != '/'))
-		return refuse(err, "cwd must be an absolute path");
+		return exec_refuse(err, "cwd must be an absolute path");
 	if (a->cwd.len >= AGENT_CWD_MAX)
-		return refuse(err, "cwd is longer than a path can be");
+		return exec_refuse(err, "cwd is longer than a path can be");
 	if (a->user_given && !is_user(a->user))
-		return refuse(err, "user must be a name, a uid or \"uid:gid\"");
+		return exec_refuse(err, "user must be a name, a uid or \"uid:gid\"");
 	if (a->timeout_ms > EXEC_TIMEOUT_MAX_MS)
-		return refuse(err, "timeout_ms is out of range");
+		return exec_refuse(err, "timeout_ms is out of range");
 	if (a->max_output_bytes > EXEC_OUTPUT_MAX)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
 			       "max_output_bytes must be at most %d", EXEC_OUTPUT_MAX);
@@ -194,7 +194,7 @@ static int take_stdin(struct arena *arena, const struct exec_asked *a, struct ex
 	char *bytes;
 
 	if (a->encoding_given && !is_base64 && !str_eq(a->stdin_encoding, STR("utf-8")))
-		return refuse(err, "stdin_encoding must be \"utf-8\" or \"base64\"");
+		return exec_refuse(err, "stdin_encoding must be \"utf-8\" or \"base64\"");
 	ret->has_stdin = a->stdin_given;
 	ret->stdin_bytes = a->stdin_given ? a->stdin_text : STR("");
 	if (a->stdin_given && is_base64) {
@@ -204,7 +204,8 @@ static int take_stdin(struct arena *arena, const struct exec_asked *a, struct ex
 		if (!bytes)
 			return refuse_memory(err);
 		if (base64_decode(a->stdin_text, bytes, &ret->stdin_bytes.len) < 0)
-			return refuse(err, "stdin must be base64, with padding and without line "
+			return exec_refuse(err,
+					   "stdin must be base64, with padding and without line "
 					   "breaks");
 		ret->stdin_bytes.at = bytes;
 	}
@@ -267,7 +268,7 @@ static int decode(struct query *q, struct str raw, struct str *ret)
 	if (r == -ENOMEM)
 		return refuse_memory(q->err);
 	if (r < 0 || memchr(ret->at, '\0', ret->len))
-		return refuse(q->err, "the query has a bad percent-escape or a NUL in it");
+		return exec_refuse(q->err, "the query has a bad percent-escape or a NUL in it");
 	return 0;
 }
 
@@ -278,10 +279,10 @@ static int add_env(struct query *q, struct str value)
 	struct str name = str_cut(&value, '=');
 
 	if (!has_equals)
-		return refuse(q->err, "env must be NAME=value");
+		return exec_refuse(q->err, "env must be NAME=value");
 	for (size_t i = 0; i < env->len; i++) {
 		if (str_eq(env->items[i].key, name))
-			return refuse(q->err, "a name in env is given twice");
+			return exec_refuse(q->err, "a name in env is given twice");
 	}
 	env->items[env->len++] = (struct json_pair){name, value};
 	return 0;
@@ -313,8 +314,9 @@ static int set_once(struct query *q, struct str name, struct str value)
 		*slots[i].given = true;
 		return 0;
 	}
-	return refuse(q->err, "the query has a parameter that exec does not know: it takes argv, "
-			      "command, cwd, env, user, timeout_ms and max_output_bytes");
+	return exec_refuse(q->err,
+			   "the query has a parameter that exec does not know: it takes argv, "
+			   "command, cwd, env, user, timeout_ms and max_output_bytes");
 }
 
 static int add_parameter(struct query *q, struct str pair)

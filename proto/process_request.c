@@ -6,11 +6,6 @@
 #include "proto/exec_asked.h"
 #include "proto/frame.h"
 
-static int refuse(struct err *err, const char *sentence)
-{
-	return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s", sentence);
-}
-
 /* The exec comes first: its fields are found by the same offsets. */
 struct asked_process {
 	struct exec_asked asked;
@@ -46,7 +41,7 @@ int process_request_parse(struct arena *arena, struct str body, struct process_r
 	if (r < 0)
 		return r;
 	if (a.timeout_given && !(a.timeout >= 0 && a.timeout <= (double)EXEC_TIMEOUT_MAX_MS))
-		return refuse(err, "timeout is out of range");
+		return exec_refuse(err, "timeout is out of range");
 	if (a.timeout_given)
 		a.asked.timeout_ms =
 			(uint64_t)a.timeout + (a.timeout > (double)(uint64_t)a.timeout);

@@ -4,11 +4,6 @@
 #include "proto/agent.h"
 #include "proto/exec_asked.h"
 
-static int refuse(struct err *err, const char *sentence)
-{
-	return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s", sentence);
-}
-
 static bool is_word(char c, bool is_first)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
@@ -33,7 +28,8 @@ static int check_names(struct str env, struct err *err)
 	while ((entry = frame_list_next(&env))) {
 		for (const char *at = entry; at == entry || *at != '='; at++) {
 			if (!is_word(*at, at == entry))
-				return refuse(err, "a name in env is none that a shell can have: "
+				return exec_refuse(err,
+						   "a name in env is none that a shell can have: "
 						   "in a session it must be letters, digits and _");
 		}
 	}
@@ -64,7 +60,8 @@ int exec_request_for_shell(struct arena *arena, struct exec_request *request, st
 	char *text;
 
 	if (request->user.len)
-		return refuse(err, "user: a session has a user of its own, from when it was made");
+		return exec_refuse(err,
+				   "user: a session has a user of its own, from when it was made");
 	if (check_names(request->env, err) < 0)
 		return -EINVAL;
 	if (!request->has_cwd)
@@ -81,7 +78,7 @@ int exec_request_for_shell(struct arena *arena, struct exec_request *request, st
 			       "the request needs more memory than one request may take");
 	request->argv = (struct str){text, (size_t)(put_words(text, argv) - text)};
 	if (request->argv.len + request->env.len > AGENT_ARGS_MAX)
-		return refuse(err, "argv and env together are too large for a session");
+		return exec_refuse(err, "argv and env together are too large for a session");
 	return 0;
 }
 
@@ -111,10 +108,11 @@ int session_request_parse(struct arena *arena, struct str body, struct session_r
 	if (r < 0)
 		return r;
 	if (asked.id_given && !session_id_is_valid(asked.id))
-		return refuse(err, "id must be 1 to 128 letters, digits and -_.: and begin with a "
+		return exec_refuse(err,
+				   "id must be 1 to 128 letters, digits and -_.: and begin with a "
 				   "letter or digit");
 	if (asked.shell_given && (!asked.shell.len || asked.shell.len >= AGENT_CWD_MAX))
-		return refuse(err, "shell must be the name or the path of one");
+		return exec_refuse(err, "shell must be the name or the path of one");
 	asked.exec.argv = (struct json_strings){&program, 1};
 	asked.exec.argv_given = true;
 	ret->id = asked.id_given ? asked.id : STR("");
