@@ -329,6 +329,24 @@ void exchange_reply_err(struct exchange *x, const struct err *err)
 	buf_close(&out);
 }
 
+void exchange_reply_error(struct exchange *x, int error, enum err_code code, const char *sentence)
+{
+	struct err err;
+
+	err_set(&err, error, code, "%s", sentence);
+	exchange_reply_err(x, &err);
+}
+
+void exchange_reply_no_memory(struct exchange *x)
+{
+	exchange_reply_error(x, -ENOMEM, ERR_INTERNAL, "out of memory");
+}
+
+void exchange_reply_gone(struct exchange *x)
+{
+	exchange_reply_error(x, -ECONNRESET, ERR_REQUEST_TIMEOUT, "the client went away");
+}
+
 /* --- an answer in pieces --- */
 
 static void put_hex(struct head_writer *w, size_t value)

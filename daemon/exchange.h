@@ -77,6 +77,10 @@ void exchange_reply_empty(struct exchange *x, int status);
 void exchange_reply_json(struct exchange *x, int status, struct json_writer *w);
 /* {"error": sentence, "code": code}, with the code's status. */
 void exchange_reply_err(struct exchange *x, const struct err *err);
+void exchange_reply_error(struct exchange *x, int error, enum err_code code, const char *sentence);
+void exchange_reply_no_memory(struct exchange *x);
+/* The client is gone: what is still owed to it. */
+void exchange_reply_gone(struct exchange *x);
 
 /*
  * The answer that exchange_respond() begins will have exactly this many bytes. A stream that ends

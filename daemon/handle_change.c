@@ -26,14 +26,6 @@ struct change {
 	void (*again)(struct exchange *x); /* when another change of it is over */
 };
 
-static void reply_error(struct exchange *x, int error, enum err_code code, const char *sentence)
-{
-	struct err err;
-
-	err_set(&err, error, code, "%s", sentence);
-	exchange_reply_err(x, &err);
-}
-
 static void reply_id(struct exchange *x, const struct sandbox *sb)
 {
 	struct json_writer w;
@@ -76,7 +68,7 @@ static void on_gone(void *arg)
 {
 	struct change *c = arg;
 
-	reply_error(take(c->x), -ECONNRESET, ERR_REQUEST_TIMEOUT, "the client went away");
+	exchange_reply_gone(take(c->x));
 }
 
 static void on_running(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
@@ -130,7 +122,7 @@ static struct change *change_new(struct exchange *x, const struct sandbox_id *id
 	struct change *c = calloc(1, sizeof(*c));
 
 	if (!c) {
-		reply_error(x, -ENOMEM, ERR_INTERNAL, "out of memory");
+		exchange_reply_no_memory(x);
 		return NULL;
 	}
 	c->x = x;
@@ -226,14 +218,15 @@ static void make(struct exchange *x, struct settings_request *request, struct st
 
 	if (request->id.len ? sandbox_id_parse(request->id, &id) : handle_make_id(&id)) {
 		settings_close(&request->settings);
-		reply_error(
+		exchange_reply_error(
 			x, -EINVAL, ERR_INVALID_REQUEST,
 			"id must have 1 to 63 letters, digits and dashes, and begin and end with a "
 			"letter or digit");
 	} else if (registry_find(b->registry, &id)) {
 		settings_close(&request->settings);
-		reply_error(x, -EEXIST, ERR_CONFLICT,
-			    "a sandbox of that ID is there already; PUT changes its settings");
+		exchange_reply_error(
+			x, -EEXIST, ERR_CONFLICT,
+			"a sandbox of that ID is there already; PUT changes its settings");
 	} else {
 		if (key.len)
 			idempotency_add(registry_keys(b->registry), NULL, key, exchange_buffered(x),

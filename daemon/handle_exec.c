@@ -557,8 +557,7 @@ void handle_exec(struct exchange *x)
 	struct err err;
 
 	if (!c) {
-		err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
-		exchange_reply_err(x, &err);
+		exchange_reply_no_memory(x);
 		return;
 	}
 	c->x = x;

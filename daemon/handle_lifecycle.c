@@ -33,19 +33,11 @@ static void on_waited(struct sandbox_wait *wait, struct sandbox *sb, const struc
 	finish(container_of(wait, struct waiting, wait), sb, err);
 }
 
-static void reply_error(struct exchange *x, int error, enum err_code code, const char *sentence)
-{
-	struct err err;
-
-	err_set(&err, error, code, "%s", sentence);
-	exchange_reply_err(x, &err);
-}
-
 static void on_gone(void *arg)
 {
 	struct waiting *w = arg;
 
-	reply_error(take(w->x), -ECONNRESET, ERR_REQUEST_TIMEOUT, "the client went away");
+	exchange_reply_gone(take(w->x));
 }
 
 typedef int wish_fn(struct sandbox *sb, struct sandbox_wait *wait, struct err *err);
@@ -58,7 +50,7 @@ static void wish(struct exchange *x, struct sandbox *sb, wish_fn *fn,
 	int r;
 
 	if (!w) {
-		reply_error(x, -ENOMEM, ERR_INTERNAL, "out of memory");
+		exchange_reply_no_memory(x);
 		return;
 	}
 	w->x = x;
@@ -146,7 +138,7 @@ void handle_sandbox_running(struct exchange *x)
 	int r = uri_query(exchange_arena(x), exchange_head(x)->query, STR("wake"), &wake);
 
 	if (r < 0 || (r == 1 && uri_flag(wake) < 0)) {
-		reply_error(x, -EINVAL, ERR_INVALID_REQUEST, "wake must be 1 or 0");
+		exchange_reply_error(x, -EINVAL, ERR_INVALID_REQUEST, "wake must be 1 or 0");
 		return;
 	}
 	if (r == 1 && !uri_flag(wake)) {
@@ -177,8 +169,8 @@ void handle_sandbox_sleep(struct exchange *x)
 	    json_parse(exchange_arena(x), exchange_buffered(x), fields, &body, &err) < 0)
 		exchange_reply_err(x, &err);
 	else if (!str_eq(body.mode, STR("stop")))
-		reply_error(x, -ENOSYS, ERR_UNSUPPORTED,
-			    "mode: only \"stop\" is there yet; freezing comes later");
+		exchange_reply_error(x, -ENOSYS, ERR_UNSUPPORTED,
+				     "mode: only \"stop\" is there yet; freezing comes later");
 	else
 		find_and_wish(x, false, sandbox_stop, reply_slept);
 }

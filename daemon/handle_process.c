@@ -16,22 +16,6 @@
 #define SIGNAL_MAX     64
 #define SIGNAL_DEFAULT 15
 
-void handle_no_memory(struct exchange *x)
-{
-	struct err err;
-
-	err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
-	exchange_reply_err(x, &err);
-}
-
-void handle_client_gone(struct exchange *x)
-{
-	struct err err;
-
-	err_set(&err, -ECONNRESET, ERR_REQUEST_TIMEOUT, "the client went away");
-	exchange_reply_err(x, &err);
-}
-
 /* --- reading the request --- */
 
 int handle_process_find(struct exchange *x, struct process **ret, struct err *err)
@@ -82,7 +66,7 @@ static void on_later_gone(void *arg)
 	struct later *l = arg;
 
 	sandbox_cancel(&l->wait);
-	handle_client_gone(l->x);
+	exchange_reply_gone(l->x);
 	free(l);
 }
 
@@ -95,7 +79,7 @@ bool handle_process_later(struct exchange *x, const struct process *p, handler_f
 		return false;
 	l = calloc(1, sizeof(*l));
 	if (!l) {
-		handle_no_memory(x);
+		exchange_reply_no_memory(x);
 		return true;
 	}
 	*l = (struct later){.x = x, .handle = handle, .wait.done = on_adopted};
@@ -216,28 +200,21 @@ void handle_process_get(struct exchange *x)
 		handle_process_reply(x, p);
 }
 
-void handle_process_list(struct exchange *x)
+static void write_all(struct json_writer *w, struct sandbox *sb)
 {
-	struct sandbox *sb;
-	struct json_writer w;
-	struct err err;
-
-	if (handle_find(x, false, &sb, &err) < 0) {
-		exchange_reply_err(x, &err);
-		return;
-	}
-	handle_generation(x, sb);
-	json_writer_init(&w, false);
-	json_array(&w);
+	json_array(w);
 	list_for_each (node, &sb->processes) {
 		struct process *p = list_entry(node, struct process, link);
 
 		if (p->state != PROCESS_STARTING || p->is_revived)
-			write_process(&w, p);
+			write_process(w, p);
 	}
-	json_array_end(&w);
-	exchange_reply_json(x, 200, &w);
-	json_writer_close(&w);
+	json_array_end(w);
+}
+
+void handle_process_list(struct exchange *x)
+{
+	handle_show(x, write_all);
 }
 
 /* --- signals --- */
@@ -341,7 +318,7 @@ static void on_end_gone(void *arg)
 {
 	struct end_call *c = arg;
 
-	handle_client_gone(take(c->x));
+	exchange_reply_gone(take(c->x));
 }
 
 static struct end_call *end_call_new(struct exchange *x, const struct sandbox *sb, size_t room)
@@ -349,7 +326,7 @@ static struct end_call *end_call_new(struct exchange *x, const struct sandbox *s
 	struct end_call *c = calloc(1, sizeof(*c) + room * sizeof(struct ending));
 
 	if (!c) {
-		handle_no_memory(x);
+		exchange_reply_no_memory(x);
 		return NULL;
 	}
 	c->x = x;

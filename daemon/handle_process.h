@@ -20,10 +20,6 @@ void handle_process_run(struct exchange *x, const struct process_request *reques
 /* Its status, with the Berth-Generation header. */
 void handle_process_reply(struct exchange *x, const struct process *p);
 
-void handle_no_memory(struct exchange *x);
-/* To nobody, but each exchange is answered. */
-void handle_client_gone(struct exchange *x);
-
 /* ?name=123: 1 if it is there, 0 if not. */
 int handle_query_number(struct exchange *x, const char *name, uint64_t *ret, struct err *err);
 /* ?name=1, true, 0, false; `ret` stays as it is without it. */

@@ -95,7 +95,7 @@ static void on_gone(void *arg)
 	bool is_begun = list_is_empty(&c->wait.link);
 
 	sandbox_cancel(&c->wait);
-	handle_client_gone(take(c->x));
+	exchange_reply_gone(take(c->x));
 	if (!is_begun)
 		free(c); /* what it asked for was in the exchange's memory */
 }
@@ -107,7 +107,7 @@ static void run(struct exchange *x, const struct process_request *request, struc
 	int r;
 
 	if (!c) {
-		handle_no_memory(x);
+		exchange_reply_no_memory(x);
 		return;
 	}
 	c->x = x;

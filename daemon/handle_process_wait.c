@@ -168,7 +168,7 @@ static void on_gone(void *arg)
 {
 	struct wait_call *c = arg;
 
-	handle_client_gone(take(c->x));
+	exchange_reply_gone(take(c->x));
 	be_over(c);
 }
 

@@ -269,6 +269,23 @@ void handle_reply_sandbox(struct exchange *x, int status, const struct sandbox *
 	json_writer_close(&w);
 }
 
+void handle_show(struct exchange *x, void (*write)(struct json_writer *w, struct sandbox *sb))
+{
+	struct sandbox *sb;
+	struct json_writer w;
+	struct err err;
+
+	if (handle_find(x, false, &sb, &err) < 0) {
+		exchange_reply_err(x, &err);
+		return;
+	}
+	handle_generation(x, sb);
+	json_writer_init(&w, false);
+	write(&w, sb);
+	exchange_reply_json(x, 200, &w);
+	json_writer_close(&w);
+}
+
 void handle_sandbox_get(struct exchange *x)
 {
 	struct sandbox *sb;

@@ -31,6 +31,9 @@ int handle_check_generation(struct exchange *x, const struct sandbox *sb, struct
 void handle_write_sandbox(struct json_writer *w, const struct sandbox *sb);
 void handle_reply_sandbox(struct exchange *x, int status, const struct sandbox *sb);
 
+/* What `write` says of the sandbox that the path names, which is not started for it. */
+void handle_show(struct exchange *x, void (*write)(struct json_writer *w, struct sandbox *sb));
+
 /* Adds the Berth-Generation header. */
 void handle_generation(struct exchange *x, const struct sandbox *sb);
 

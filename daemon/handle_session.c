@@ -87,10 +87,8 @@ static void on_turn_failed(struct session_wait *turn, const struct err *err)
 static void on_gone(void *arg)
 {
 	struct session_call *c = arg;
-	struct err err;
 
-	err_set(&err, -ECONNRESET, ERR_REQUEST_TIMEOUT, "the client went away");
-	exchange_reply_err(take(c->x), &err);
+	exchange_reply_gone(take(c->x));
 }
 
 static void enter(struct session_call *c)
@@ -170,30 +168,24 @@ void handle_session_create(struct exchange *x)
 
 /* --- listing --- */
 
-void handle_session_list(struct exchange *x)
+static void write_all(struct json_writer *w, struct sandbox *sb)
 {
 	struct session *s = NULL;
-	struct sandbox *sb;
-	struct json_writer w;
-	struct err err;
 
-	if (handle_find(x, false, &sb, &err) < 0) {
-		exchange_reply_err(x, &err);
-		return;
-	}
-	handle_generation(x, sb);
-	json_writer_init(&w, false);
-	json_object(&w);
-	json_key(&w, "sessions");
-	json_array(&w);
+	json_object(w);
+	json_key(w, "sessions");
+	json_array(w);
 	while ((s = session_next(sb, s))) {
 		if (session_view(s).is_stored)
-			write_session(&w, s);
+			write_session(w, s);
 	}
-	json_array_end(&w);
-	json_object_end(&w);
-	exchange_reply_json(x, 200, &w);
-	json_writer_close(&w);
+	json_array_end(w);
+	json_object_end(w);
+}
+
+void handle_session_list(struct exchange *x)
+{
+	handle_show(x, write_all);
 }
 
 /* --- removing --- */
