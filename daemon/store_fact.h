@@ -7,7 +7,9 @@
 #ifndef BERTH_DAEMON_STORE_FACT_H
 #define BERTH_DAEMON_STORE_FACT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -16,9 +18,9 @@
 struct sqlite3_stmt;
 struct store_fact;
 
-/* How facts are read, all of them, once. */
+/* How facts are read, all of them, once; some at a time, however many there are. */
 struct store_fact_load {
-	const char *sql;
+	const char *sql;  /* ?1: how many were read before; their order is always the same */
 	const char *what; /* "the sandboxes" */
 	/* On the store's thread: appends the row to `rows`. */
 	int (*keep)(struct buf *rows, struct sqlite3_stmt *row);
@@ -31,7 +33,10 @@ struct store_fact {
 	store_done_fn *done; /* NULL: nobody waits for it */
 	void *arg;
 	const struct store_fact_load *load;
-	struct buf rows; /* of a load */
+	struct store *store; /* of a load, as what follows */
+	struct buf rows;
+	int64_t told;
+	bool has_more;
 };
 
 /* `size` bytes, the operation with what is behind it: zeroed. NULL without memory. */

@@ -172,7 +172,7 @@ int store_process_load(struct store *store, store_process_each_fn *each, store_d
 		.sql = "SELECT sandbox, id, generation, exec, pid, started_at_ms, ended_at_ms, "
 		       "log_start, log_end, reason, exit_code, signal, duration_ms, cpu_ms, "
 		       "max_rss_bytes, oom_suspected, message, spec, autostart "
-		       "FROM process ORDER BY sandbox, started_at_ms",
+		       "FROM process ORDER BY sandbox, started_at_ms, id LIMIT -1 OFFSET ?1",
 		.what = "the processes",
 		.keep = keep_row,
 		.give = give_row,

@@ -123,7 +123,8 @@ int store_sandbox_load(struct store *store, store_sandbox_each_fn *each, store_d
 		       void *arg)
 {
 	static const struct store_fact_load load = {
-		.sql = "SELECT id, created_at_ms, generation, settings FROM sandbox ORDER BY id",
+		.sql = "SELECT id, created_at_ms, generation, settings FROM sandbox ORDER BY id "
+		       "LIMIT -1 OFFSET ?1",
 		.what = "the sandboxes",
 		.keep = keep_row,
 		.give = give_row,

@@ -161,7 +161,7 @@ int store_session_load(struct store *store, store_session_each_fn *each, store_d
 {
 	static const struct store_fact_load load = {
 		.sql = "SELECT sandbox, id, cwd, user, shell, env, created_at_ms, generation, exec "
-		       "FROM session ORDER BY created_at_ms, id",
+		       "FROM session ORDER BY created_at_ms, id, sandbox LIMIT -1 OFFSET ?1",
 		.what = "the sessions",
 		.keep = keep_row,
 		.give = give_row,
