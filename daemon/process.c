@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/logs.h"
+#include "daemon/process_output.h"
 #include "daemon/process_record.h"
 #include "daemon/registry.h"
 
@@ -143,55 +144,6 @@ void process_cancel(struct process_wait *wait)
 	list_remove(&wait->link);
 }
 
-/* --- its output --- */
-
-static int open_journal(struct process *p, struct err *err)
-{
-	uint64_t bound = p->sb->settings.limits.output_bytes;
-	char path[LOGS_PATH_SIZE];
-	int r;
-
-	if (p->journal)
-		return 0;
-	r = logs_make(registry_logs(p->sb->registry), &p->sb->id, &p->id, path, err);
-	return r < 0 ? r
-		     : journal_open(&p->journal, path, bound ? bound : PROCESS_OUTPUT_BYTES, err);
-}
-
-struct journal *process_read(struct process *p, struct err *err)
-{
-	if (!p->sb && !p->journal) {
-		err_set(err, -ENOENT, ERR_NOT_FOUND, "the process is gone");
-		return NULL;
-	}
-	if (open_journal(p, err) < 0)
-		return NULL;
-	if (!p->exec)
-		journal_rest(p->journal);
-	p->readers++;
-	return p->journal;
-}
-
-static void close_journal(struct process *p)
-{
-	if (p->exec || p->state == PROCESS_ENDING || p->readers || !p->journal)
-		return;
-	journal_close(take(p->journal));
-}
-
-void process_read_end(struct process *p)
-{
-	p->readers--;
-	close_journal(p);
-}
-
-static ssize_t on_pull(void *arg, bool is_stderr, int fd)
-{
-	struct process *p = arg;
-
-	return journal_pull(p->journal, is_stderr ? JOURNAL_STDERR : JOURNAL_STDOUT, fd);
-}
-
 /* --- its life --- */
 
 static void be_ended(struct process *p)
@@ -201,7 +153,7 @@ static void be_ended(struct process *p)
 	tell(p, &p->ends, NULL);
 	if (p->journal)
 		journal_tell(p->journal);
-	close_journal(p);
+	process_output_close(p);
 }
 
 /* Then the next berthd will hear of it again, from init, and say no other thing. */
@@ -359,7 +311,7 @@ static const struct exec_ops exec_ops = {
 	.ended = on_ended,
 	.stdin_ready = on_stdin_ready,
 	.started = on_started,
-	.pull = on_pull,
+	.pull = process_output_pull,
 	.exited = on_exited,
 };
 
@@ -372,7 +324,7 @@ static int launch(struct process *p, const struct process_request *request, stru
 	int r = handle_env(arena, p->sb, &exec, err);
 
 	if (r == 0)
-		r = open_journal(p, err);
+		r = process_output_open(p, err);
 	if (r < 0)
 		return r;
 	exec.is_kept = exec.has_stdin = true;
@@ -542,7 +494,7 @@ static void adopt(struct process *p)
 	struct err err;
 
 	p->is_adopted = true;
-	if (open_journal(p, &err) == 0)
+	if (process_output_open(p, &err) == 0)
 		p->exec = exec_adopt(p->sb, p->number, &exec_ops, p, &err);
 	if (!p->exec)
 		lose(p, err.sentence);
