@@ -443,11 +443,17 @@ static void drop(struct exec *e)
 	exec_close(e);
 }
 
+/* One by one: the end of a shell may be that of its command, which stands behind it. */
+static struct exec *first_of(struct sandbox *sb)
+{
+	return list_is_empty(&sb->execs) ? NULL : list_entry(sb->execs.next, struct exec, link);
+}
+
 void exec_lose_all(struct sandbox *sb, const char *why)
 {
-	list_for_each_safe (node, &sb->execs) {
-		struct exec *e = list_entry(node, struct exec, link);
+	struct exec *e;
 
+	while ((e = first_of(sb))) {
 		lose(e, why);
 		drop(e);
 	}
@@ -461,9 +467,9 @@ void exec_leave(struct exec *exec)
 
 void exec_leave_all(struct sandbox *sb)
 {
-	list_for_each_safe (node, &sb->execs) {
-		struct exec *e = list_entry(node, struct exec, link);
+	struct exec *e;
 
+	while ((e = first_of(sb))) {
 		if (!e->is_kept)
 			lose(e, "berthd is stopping");
 		e->is_abandoned = true;

@@ -185,6 +185,19 @@ def test_timeouts(g, s):
     until(lambda: not [p for p in g.processes() if g.is_sandboxed(p) and comm_of(p) == "sleep" and is_alive(p)], "its end")
 
 
+def test_stopped_while_ending(g):
+    """The sandbox is stopped while a command that has timed out is being ended: all of it ends, once."""
+    for stop in (("POST", "/v1/sandbox/a/sleep"), ("DELETE", "/v1/sandbox/a")):
+        with begin(g, "s", "sh -c 'trap \"echo cleaned; exit\" INT; echo on; while :; do sleep 0.01; done'",
+                   timeout_ms=200) as events:
+            stream = iter(events)
+            equal([next(stream), next(stream)], [("stdout", b"on\n"), ("stdout", b"cleaned\n")], "output")
+            check(g.request(*stop).status in (200, 204), stop)
+            name, facts = next(stream)
+            equal((name, facts["reason"], facts["exit_code"]), ("exit", "timeout", 124), facts)
+        equal(marks(run(g, "s", "true")), (True, False), f"after {stop}")
+
+
 def test_queue(g):
     """Commands of a session run one by one in their order; those of sessions side by side."""
     for s in ("one", "two"):
@@ -351,4 +364,4 @@ def test_many(g):
 if __name__ == "__main__":
     os.umask(0o022)
     main([test_state_lasts, test_own_env_and_cwd, test_bytes, test_errors, test_shell_ends, test_shell_killed_meanwhile,
-          test_timeouts, test_queue, test_survivors, test_routes, test_feeder, test_env_order, test_berthd_killed, test_sleep, test_many])
+          test_timeouts, test_stopped_while_ending, test_queue, test_survivors, test_routes, test_feeder, test_env_order, test_berthd_killed, test_sleep, test_many])
