@@ -244,6 +244,9 @@ static void on_exited(struct exec *e, const struct agent_exited *exited)
 	if (!e->is_ending && !e->is_kept)
 		uv_timer_stop(&e->timer);
 	exec_mark_output(e);
+	/* ... nor does the session wait for that client. */
+	if (!e->is_ending)
+		exec_leave_shell(e);
 	exec_check_drained(e);
 }
 

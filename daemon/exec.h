@@ -40,7 +40,8 @@ struct exec_shell {
 	struct exec *command; /* the one that runs in it now */
 	/* Ends the whole tree of the shell; exec_proven() of the command follows. */
 	void (*end)(struct exec_shell *shell);
-	/* The command is over, also if nobody listens any more. May complete what is told of it. */
+	/* The command is over, also if nobody listens any more, or its output is still being read.
+	 * Says what the session has to say of that; `reason` is EXEC_NOT_STARTED if it was not. */
 	void (*over)(struct exec_shell *shell, struct exec_end *end);
 };
 

@@ -142,6 +142,23 @@ void exec_mark_output(struct exec *e)
 		exec_pipe_mark(&e->output[i]);
 }
 
+void exec_leave_shell(struct exec *e)
+{
+	if (!e->shell)
+		return;
+	e->shell->command = NULL;
+	e->shell->over(take(e->shell), &e->over);
+}
+
+static void add_session(const struct exec *e, struct exec_end *end)
+{
+	end->in_session = e->over.in_session;
+	end->is_fresh = e->over.is_fresh;
+	end->session_restarted = e->over.session_restarted;
+	if (!end->message[0])
+		memcpy(end->message, e->over.message, sizeof(end->message));
+}
+
 /* The one end that a client hears of. */
 void exec_finish(struct exec *e, struct exec_end *end)
 {
@@ -154,10 +171,9 @@ void exec_finish(struct exec *e, struct exec_end *end)
 		exec_pipe_discard(&e->output[i]);
 	if (!e->is_kept)
 		exec_forget(e->sb, e->sb->generation, e->number);
-	if (e->shell) {
-		e->shell->command = NULL;
-		e->shell->over(take(e->shell), end);
-	}
+	e->over.reason = end->reason;
+	exec_leave_shell(e);
+	add_session(e, end);
 	if (!e->is_abandoned)
 		e->ops->ended(e->arg, end);
 	on_survivors(&e->timer);

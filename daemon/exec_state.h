@@ -40,7 +40,8 @@ struct exec {
 	unsigned check_ms;
 	unsigned handles; /* that must close before it can be freed */
 
-	struct exec_shell *shell; /* it is a command of this one */
+	struct exec_shell *shell; /* it is a command of this one, and has not exited */
+	struct exec_end over;     /* a command that has: what its session says of that */
 	bool is_kept;
 	bool has_streams;  /* all but sessions */
 	bool is_adopting;  /* init has yet to tell of it */
@@ -64,7 +65,7 @@ struct exec {
 /* For init this is where its tree is; without one it has a supervisor. */
 static inline bool exec_has_group(const struct exec *e)
 {
-	return (uint32_t)e->number != 0 && !e->shell;
+	return (uint32_t)e->number != 0 && !e->shell && !e->over.in_session;
 }
 
 /* exec.c: the main process was reaped; is that all, and how did it end? */
@@ -81,6 +82,8 @@ void exec_mark_output(struct exec *e);
 /* The one end that a client hears of; then survivors are watched until they are gone too. */
 void exec_finish(struct exec *e, struct exec_end *end);
 void exec_finish_exited(struct exec *e);
+/* It needs its shell no more: the next command may have it. */
+void exec_leave_shell(struct exec *e);
 /* How its main process exited. */
 struct exec_end exec_judge_exit(const struct exec *e);
 /* Without a status: by what was done to it. */

@@ -198,6 +198,37 @@ def test_stopped_while_ending(g):
         equal(marks(run(g, "s", "true")), (True, False), f"after {stop}")
 
 
+def stuck(g, session):
+    """A client that does not read, of a command that has exited all the same: the rest is in its pipe."""
+    for size in range(64 << 10, 4 << 20, 32 << 10):
+        g.out("a", "rm -f done")
+        slow = begin(g, session, f"head -c {size} /dev/zero; touch done")
+        for _ in range(50):
+            if g.exec("a", "test -e done").code == 0:
+                break
+            time.sleep(0.02)
+        else:
+            slow.close()
+            return
+        yield slow, size
+
+
+def test_slow_reader(g):
+    """Who does not read holds up no command behind it, nor the end of the session."""
+    count = 0
+    for slow, size in stuck(g, "s"):
+        with slow:
+            equal(out(g, "s", "echo next"), "next\n", f"behind {size} bytes")
+            if count % 2:
+                equal(g.request("DELETE", "/v1/sandbox/a/session/s").status, 204, f"delete behind {size} bytes")
+            got, facts = 0, None
+            for name, value in slow:
+                got, facts = (got + len(value), None) if name == "stdout" else (got, value)
+            equal((got, facts["exit_code"], facts["reason"]), (size, 0, "exited"), facts)
+        count += 1
+    check(count > 1, "sizes")
+
+
 def test_queue(g):
     """Commands of a session run one by one in their order; those of sessions side by side."""
     for s in ("one", "two"):
@@ -364,4 +395,4 @@ def test_many(g):
 if __name__ == "__main__":
     os.umask(0o022)
     main([test_state_lasts, test_own_env_and_cwd, test_bytes, test_errors, test_shell_ends, test_shell_killed_meanwhile,
-          test_timeouts, test_stopped_while_ending, test_queue, test_survivors, test_routes, test_feeder, test_env_order, test_berthd_killed, test_sleep, test_many])
+          test_timeouts, test_stopped_while_ending, test_slow_reader, test_queue, test_survivors, test_routes, test_feeder, test_env_order, test_berthd_killed, test_sleep, test_many])
