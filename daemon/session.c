@@ -147,11 +147,23 @@ static void fail_start(struct session *s, const char *why, int code)
 
 static void forget(struct session *s);
 
+/* Those that it has, or had: these are there because something of them runs on. */
+static struct shell *shell_after(const struct session *s, struct list *node)
+{
+	while ((node = node->next) != &s->sb->shells) {
+		struct shell *shell = list_entry(node, struct shell, link);
+
+		if (shell->session == s)
+			return shell;
+	}
+	return NULL;
+}
+
 /* Everything that was to end has ended. */
 static void check_leaving(struct session *s)
 {
 	/* Its command and its shell may tell of their ends one after the other. */
-	if (s->is_leaving && !s->is_forgetting && !s->is_busy && !s->ending && !s->shell)
+	if (s->is_leaving && !s->is_forgetting && !s->is_busy && !shell_after(s, &s->sb->shells))
 		forget(s);
 }
 
@@ -284,24 +296,6 @@ static struct shell *new_shell(struct session *s)
 	return shell;
 }
 
-/* bash where there is one, unless a shell was asked for. */
-static struct str shells_of(struct arena *arena, const struct session *s)
-{
-	static const char usual[] = AGENT_SESSION "\0bash\0sh";
-	struct str shell = s->fact.shell;
-	size_t head = sizeof(AGENT_SESSION), len = head + shell.len + 1;
-	char *at = shell.len ? arena_alloc(arena, len) : NULL;
-
-	if (!shell.len)
-		return (struct str){usual, sizeof(usual)};
-	if (!at)
-		return (struct str){NULL, 0};
-	memcpy(at, AGENT_SESSION, head);
-	memcpy(at + head, shell.at, shell.len);
-	at[len - 1] = '\0';
-	return (struct str){at, len};
-}
-
 static void start_shell(struct session *s)
 {
 	struct exec_request request = {
@@ -317,7 +311,7 @@ static void start_shell(struct session *s)
 
 	err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	arena_init(&arena, ARENA_MAX);
-	request.argv = shells_of(&arena, s);
+	request.argv = session_shells(&arena, s->fact.shell);
 	if (shell && request.argv.len && handle_env(&arena, s->sb, &request, &err) == 0)
 		shell->exec = exec_new(s->sb, &request, &shell_ops, shell, &err);
 	arena_close(&arena);
@@ -385,8 +379,7 @@ static void on_end_wanted(struct exec_shell *face)
 		return;
 	}
 	exec_interrupt(face->command);
-	uv_timer_start(&s->timer, on_grace_over,
-		       s->is_leaving || s->ending != s->shell ? 0 : GRACE_MS, 0);
+	uv_timer_start(&s->timer, on_grace_over, s->ending != s->shell ? 0 : GRACE_MS, 0);
 }
 
 static void on_command_over(struct exec_shell *face, struct exec_end *end)
@@ -579,6 +572,8 @@ static void forget(struct session *s)
 
 int session_delete(struct session *session, session_done_fn *done, void *arg, struct err *err)
 {
+	struct list *node = &session->sb->shells;
+	struct shell *shell;
 	struct err gone;
 
 	if (session->is_leaving)
@@ -588,12 +583,10 @@ int session_delete(struct session *session, session_done_fn *done, void *arg, st
 	session->done = done;
 	session->done_arg = arg;
 	fail_all(session, &gone);
-	if (session->face.command) {
+	if (session->face.command)
 		exec_kill(session->face.command);
-	} else if (session->shell && !session->ending) {
-		session->ending = session->shell;
-		exec_kill(session->shell->exec);
-	}
+	for (; (shell = shell_after(session, node)); node = &shell->link)
+		exec_kill(shell->exec);
 	check_leaving(session);
 	return 0;
 }

@@ -54,7 +54,7 @@ void session_cancel(struct session_wait *wait);
 /* No command came of the turn. */
 void session_pass(struct exec_shell *shell);
 
-/* Ends it with its shell and all that runs there, and forgets it; then `done`. */
+/* Ends it with its shell and all that was started there, and forgets it; then `done`. */
 typedef void session_done_fn(void *arg, const struct err *err);
 int session_delete(struct session *session, session_done_fn *done, void *arg, struct err *err);
 

@@ -70,6 +70,8 @@ int session_request_parse(struct arena *arena, struct str body, struct session_r
 			  struct err *err);
 /* Letters, digits, and "-", "_", ".", ":" behind the first: up to EXEC_SESSION_ID_MAX of them. */
 bool session_id_is_valid(struct str id);
+/* The argv of a session: bash where there is one, unless `shell` was asked for. NULL: no memory. */
+struct str session_shells(struct arena *arena, struct str shell);
 /*
  * Makes of a request one for a session's shell: argv becomes one string for it. Names in env that
  * a shell cannot have, and a user, are refused: the session has its own.

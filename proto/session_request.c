@@ -82,6 +82,22 @@ int exec_request_for_shell(struct arena *arena, struct exec_request *request, st
 	return 0;
 }
 
+struct str session_shells(struct arena *arena, struct str shell)
+{
+	static const char usual[] = AGENT_SESSION "\0bash\0sh";
+	size_t head = sizeof(AGENT_SESSION), len = head + shell.len + 1;
+	char *at = shell.len ? arena_alloc(arena, len) : NULL;
+
+	if (!shell.len)
+		return (struct str){usual, sizeof(usual)};
+	if (!at)
+		return (struct str){NULL, 0};
+	memcpy(at, AGENT_SESSION, head);
+	memcpy(at + head, shell.at, shell.len);
+	at[len - 1] = '\0';
+	return (struct str){at, len};
+}
+
 int session_request_parse(struct arena *arena, struct str body, struct session_request *ret,
 			  struct err *err)
 {

@@ -266,10 +266,12 @@ def test_survivors(g):
     out(g, "s", "mkfifo /tmp/f; (read x </tmp/f; echo late; echo done >/tmp/out) & echo now")
     equal(out(g, "s", "echo other"), "other\n", "another command")
     equal(out(g, "s", "echo >/tmp/f; wait; cat /tmp/out"), "done\n", "the job")
-    result = run(g, "s", "sleep 1234 >/dev/null 2>&1 & exit 3")
-    equal(result.code, 3, result)
-    g.out("a", "pgrep -x sleep")
-    g.out("a", "pkill -x sleep")
+    for _ in range(2):
+        result = run(g, "s", "sleep 1234 >/dev/null 2>&1 & exit 3")
+        equal(result.code, 3, result)
+    equal(len(g.out("a", "pgrep -x sleep").split()), 2, "of shells that are gone")
+    equal(g.request("DELETE", "/v1/sandbox/a/session/s").status, 204, "delete")
+    equal(g.exec("a", "pgrep -x sleep").code, 1, "nothing is left of the session")
 
 
 def test_routes(g):
