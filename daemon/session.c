@@ -276,6 +276,7 @@ static void on_shell_ended(void *arg, const struct exec_end *end)
 	if (s) {
 		check_leaving(s);
 		step(s);
+		discard(s);
 	}
 }
 

@@ -1,7 +1,9 @@
 """Sessions: what lasts between commands and what does not, how shells end, and that none is ever stuck."""
 
+import contextlib
 import json
 import os
+import sqlite3
 import sys
 import threading
 import time
@@ -274,6 +276,19 @@ def test_survivors(g):
     equal(g.exec("a", "pgrep -x sleep").code, 1, "nothing is left of the session")
 
 
+def test_not_stored(g):
+    """A session that cannot be stored is refused, and leaves nothing: its ID is free again."""
+    out(g, "other", "true")
+    with contextlib.closing(sqlite3.connect(os.path.join(g.state, "berthd", "state.db"), isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        reply = g.request("POST", "/v1/sandbox/a/session", {"id": "s"})
+        check(reply.status >= 500, reply)
+        equal(sorted(sessions(g)), ["other"], "sessions")
+        db.execute("ROLLBACK")
+    until(lambda: g.request("POST", "/v1/sandbox/a/session", {"id": "s"}).status == 200, "the next one of that ID")
+    equal(marks(run(g, "s", "true")), (True, False), "and it works")
+
+
 def test_routes(g):
     """POST, GET and DELETE of sessions, and what they refuse."""
     equal(g.get("/v1/sandbox/none/session").status, 404, "no sandbox")
@@ -397,4 +412,4 @@ def test_many(g):
 if __name__ == "__main__":
     os.umask(0o022)
     main([test_state_lasts, test_own_env_and_cwd, test_bytes, test_errors, test_shell_ends, test_shell_killed_meanwhile,
-          test_timeouts, test_stopped_while_ending, test_slow_reader, test_queue, test_survivors, test_routes, test_feeder, test_env_order, test_berthd_killed, test_sleep, test_many])
+          test_timeouts, test_stopped_while_ending, test_slow_reader, test_queue, test_survivors, test_not_stored, test_routes, test_feeder, test_env_order, test_berthd_killed, test_sleep, test_many])
