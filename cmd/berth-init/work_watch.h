@@ -123,7 +123,9 @@ size_t tree_find(const struct watcher *w, int wd, uint32_t ret[WATCH_SAME_MAX]);
 /* With all that is below it; tree_clear() only that. */
 void tree_remove(struct watcher *w, uint32_t node);
 void tree_clear(struct watcher *w, uint32_t node);
-/* -ENOSPC: no room for its name; it stays where it is. */
+/* Is it `above`, or anywhere below that? 0 is nowhere. */
+bool tree_is_within(const struct watcher *w, uint32_t node, uint32_t above);
+/* Not into itself. -ENOSPC: no room for its name; it stays where it is. */
 int tree_move(struct watcher *w, uint32_t node, uint32_t parent, const char *name);
 /* Of `name` in the node's directory, relative to the sub's root. Its length, or -ENAMETOOLONG. */
 int tree_path(const struct watcher *w, uint32_t node, const char *name,

@@ -165,6 +165,17 @@ void event_deleted(struct watcher *w, uint32_t node, const struct inotify_event 
 		tell_deleted(w, node, sight.path, is_directory);
 }
 
+/*
+ * A directory that was read when things had moved on is in the tree with a place that it had not
+ * yet at this event. Then the tree cannot follow it, and is looked at again.
+ */
+static bool can_follow(const struct watcher *w, const struct event_move *move, uint32_t node,
+		       uint32_t replaced)
+{
+	return !(node && tree_is_within(w, move->to, node)) &&
+	       !(replaced && replaced != node && tree_is_within(w, move->from, replaced));
+}
+
 /* A directory of a recursive watch has another place, or none: its node follows. */
 static void follow(struct watcher *w, const struct event_move *move, bool is_wanted)
 {
@@ -173,6 +184,10 @@ static void follow(struct watcher *w, const struct event_move *move, bool is_wan
 	struct watch_sub *sub = sub_of(w, move->to ? move->to : move->from);
 	int error = 0;
 
+	if (!can_follow(w, move, node, replaced)) {
+		watch_lose(w);
+		return;
+	}
 	if (replaced && replaced != node)
 		tree_remove(w, replaced);
 	if (node && !is_wanted) {

@@ -220,6 +220,13 @@ void tree_remove(struct watcher *w, uint32_t node)
 	drop(w, node);
 }
 
+bool tree_is_within(const struct watcher *w, uint32_t node, uint32_t above)
+{
+	while (node && node != above)
+		node = w->nodes[node].parent;
+	return node == above;
+}
+
 int tree_move(struct watcher *w, uint32_t node, uint32_t parent, const char *name)
 {
 	uint32_t at = name_new(w, name);

@@ -4,6 +4,7 @@ The numbers are those of the security checks. BERTH_WATCH_DIRS=N watches N direc
 """
 
 import base64
+import contextlib
 import os
 import re
 import socket
@@ -17,12 +18,17 @@ DIRS = int(os.environ.get("BERTH_WATCH_DIRS", "2000" if ground.IS_SANITIZED else
 RACE = int(os.environ.get("BERTH_RACE", "40"))
 
 
+def ask(g, path="/workspace", name="a", timeout=30, **query):
+    connection = g.connect(timeout)
+    connection.request("GET", target("watch", path, name, **query))
+    return connection
+
+
 class Watch:
     """A client that watches; its events are read one by one."""
 
-    def __init__(self, g, path="/workspace", name="a", timeout=30, **query):
-        self.connection = g.connect(timeout)
-        self.connection.request("GET", target("watch", path, name, **query))
+    def __init__(self, g, path="/workspace", name="a", timeout=20, asked=None, **query):
+        self.connection = asked or ask(g, path, name, timeout, **query)
         self.response = self.connection.getresponse()
         if self.response.status != 200:
             body = self.response.read()
@@ -362,6 +368,34 @@ def test_overflow(g):
         equal([e for e in found if e.startswith("create d/late/er/f")], ["create d/late/er/f"], "after the overflow")
 
 
+@contextlib.contextmanager
+def stopped(g):
+    """The watcher sees what happens meanwhile only afterwards, all at once."""
+    pid, = watchers(g)
+    os.kill(pid, 19)
+    try:
+        yield
+    finally:
+        os.kill(pid, 18)
+
+
+def test_future(g):
+    """A new directory is read when things have moved on: what then seems to be inside itself is looked at again."""
+    script = "import os\nos.chdir('/workspace')\n"
+    for step in ("os.mkdir('n')", "os.rename('n', 'q/n')", "os.rename('q/n', 'n')", "os.rename('q', 'n/q')"):
+        script += step + "\n"
+    g.out("a", "mkdir q")
+    with Watch(g, recursive=1) as w:
+        with stopped(g):
+            g.out("a", ["python3", "-c", script])
+        w.all(g, ":")
+        g.out("a", "sleep 0.6")
+        w.all(g, ":")
+        equal(w.all(g, "touch n/f n/q/f"), ["create n/f", "create n/q/f"], "watched by their names")
+        w.all(g, "rm -r n")
+        equal(w.all(g, "mkdir n; sleep 0.1; touch n/f"), ["create n/", "create n/f"], "and on it goes")
+
+
 def test_silent(g):
     """A client that reads late gets what fitted, then overflow, and then what follows."""
     c = silent(g)
@@ -484,5 +518,5 @@ def test_swapped(g):
 
 if __name__ == "__main__":
     main([test_kinds, test_new_directories, test_trees_move, test_save, test_modify, test_patterns, test_names,
-          test_ends, test_refused, test_churn, test_berthd_dies, test_storm, test_overflow, test_silent,
+          test_ends, test_refused, test_churn, test_berthd_dies, test_storm, test_overflow, test_future, test_silent,
           test_many_directories, test_limits, test_outside, test_swapped])
