@@ -201,9 +201,12 @@ static void sweep(struct watcher *w)
 
 static void look_again(struct watcher *w, struct watch_sub *sub)
 {
-	int fd = watch_open_root(sub);
-	int error = fd < 0 ? fd : watch_cover(w, sub->root, fd, false);
 	struct watch_number number = {sub->number};
+	int fd, error;
+
+	sub->since = watch_position(w); /* what is older is seen by looking */
+	fd = watch_open_root(sub);
+	error = fd < 0 ? fd : watch_cover(w, sub->root, fd, false);
 
 	if (error == -ENOSPC || error == -ENOMEM || error == -EMFILE) {
 		watch_fail(w, sub, error);

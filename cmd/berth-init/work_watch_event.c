@@ -157,6 +157,9 @@ void event_deleted(struct watcher *w, uint32_t node, const struct inotify_event 
 	uint32_t child = tree_child(w, node, event->name);
 	struct sight sight;
 
+	/* What has that name now was found later. */
+	if (w->position < sub_of(w, node)->since)
+		return;
 	look(w, node, event->name, is_directory, &sight);
 	seen_take(w, node, event->name);
 	if (child)

@@ -396,6 +396,19 @@ def test_future(g):
         equal(w.all(g, "mkdir n; sleep 0.1; touch n/f"), ["create n/", "create n/f"], "and on it goes")
 
 
+def test_late_news(g):
+    """What happened before a watch began, and is heard of only then, changes nothing for it."""
+    g.out("a", "mkdir d e")
+    churn = "import os\nos.chdir('/workspace')\nfor i in range(1500): open('f' * 60, 'w').close(); os.unlink('f' * 60)\n"
+    with Watch(g, recursive=1):
+        with stopped(g):
+            g.out("a", ["python3", "-c", churn + "os.rmdir('d'); os.mkdir('d'); os.rename('e', 'x'); os.mkdir('e')\n"])
+            asked = ask(g, recursive=1)
+            g.out("a", "true")  # so the watcher was told
+        with Watch(g, asked=asked) as w:
+            equal(w.all(g, "touch d/f e/f x/f"), ["create d/f", "create e/f", "create x/f"], "watched")
+
+
 def test_silent(g):
     """A client that reads late gets what fitted, then overflow, and then what follows."""
     c = silent(g)
@@ -518,5 +531,5 @@ def test_swapped(g):
 
 if __name__ == "__main__":
     main([test_kinds, test_new_directories, test_trees_move, test_save, test_modify, test_patterns, test_names,
-          test_ends, test_refused, test_churn, test_berthd_dies, test_storm, test_overflow, test_future, test_silent,
+          test_ends, test_refused, test_churn, test_berthd_dies, test_storm, test_overflow, test_future, test_late_news, test_silent,
           test_many_directories, test_limits, test_outside, test_swapped])
