@@ -250,6 +250,9 @@ struct exec_end exec_judge_exit(const struct exec *e)
 	} else {
 		end.reason = EXEC_EXITED;
 		end.exit_code = WEXITSTATUS(status);
+		/* So a shell tells of what was killed in it. */
+		if (e->over.in_session && end.exit_code == 128 + SIGKILL)
+			judge(e, &end);
 	}
 	if (e->is_ending && !e->is_end_late)
 		set_end_reason(e, &end);

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
 
 # pylint: disable=wrong-import-position
 from ground import (IS_SANITIZED, Events, at_once, body_of, check, comm_of, equal, fds_of, is_alive,  # noqa: E402
-                    main, memory_of, result_of, until)
+                    main, memory_of, only, result_of, until)
 
 SHELLS = {"bash": "bash", "busybox": "/workspace/ash", "dash": "dash"}
 MANY = int(os.environ.get("BERTH_SESSION_EXECS", "300"))
@@ -185,6 +185,21 @@ def test_timeouts(g, s):
         equal(next(iter(events)), ("stdout", b"on\n"), "output")
     equal(marks(run(g, s, "true")), (True, False), "after a disconnect")
     until(lambda: not [p for p in g.processes() if g.is_sandboxed(p) and comm_of(p) == "sleep" and is_alive(p)], "its end")
+
+
+@only("root")
+@each_shell
+def test_memory(g, s):
+    """The kernel kills what a command has started for want of memory: that is the reason; the shell stays."""
+    hog = ["python3", "-c", "x = []\nfor _ in range(400): x.append(bytearray(1 << 20))"]
+    equal(g.request("PUT", "/v1/sandbox/a", {"limits": {"memory": "64M"}}).status, 200, "limits")
+    if s == next(iter(SHELLS)):
+        equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "they hold for the next start")
+    out(g, s, "state=here")
+    result = run(g, s, hog)
+    equal((result.reason, result.code, *marks(result)), ("oom", 137, False, False), result)
+    equal(out(g, s, "echo $state"), "here\n", "state")
+    equal((run(g, s, "(exit 137)").reason, run(g, s, "sh -c 'kill -9 $$'").reason), ("exited", "exited"), "not for memory")
 
 
 def test_stopped_while_ending(g):
@@ -412,4 +427,4 @@ def test_many(g):
 if __name__ == "__main__":
     os.umask(0o022)
     main([test_state_lasts, test_own_env_and_cwd, test_bytes, test_errors, test_shell_ends, test_shell_killed_meanwhile,
-          test_timeouts, test_stopped_while_ending, test_slow_reader, test_queue, test_survivors, test_not_stored, test_routes, test_feeder, test_env_order, test_berthd_killed, test_sleep, test_many])
+          test_timeouts, test_memory, test_stopped_while_ending, test_slow_reader, test_queue, test_survivors, test_not_stored, test_routes, test_feeder, test_env_order, test_berthd_killed, test_sleep, test_many])
