@@ -1,21 +1,6 @@
 #include "proto/agent.h"
 
-#define U32(type, member)                                                                          \
-	{                                                                                          \
-		FRAME_U32, offsetof(struct type, member), 0                                        \
-	}
-#define U64(type, member)                                                                          \
-	{                                                                                          \
-		FRAME_U64, offsetof(struct type, member), 0                                        \
-	}
-#define BYTES(type, member, max)                                                                   \
-	{                                                                                          \
-		FRAME_BYTES, offsetof(struct type, member), max                                    \
-	}
-#define END                                                                                        \
-	{                                                                                          \
-		FRAME_END, 0, 0                                                                    \
-	}
+#include "proto/frame_table.h"
 
 /* clang-format off */
 const struct frame_field agent_hello_fields[] = {
@@ -38,8 +23,8 @@ const struct frame_field agent_exec_fields[] = {
 	BYTES(agent_exec, cwd, AGENT_CWD_MAX),
 	BYTES(agent_exec, user, AGENT_USER_MAX),
 	U64(agent_exec, session),
-	{FRAME_U32, offsetof(struct agent_exec, cols), AGENT_CELLS_MAX},
-	{FRAME_U32, offsetof(struct agent_exec, rows), AGENT_CELLS_MAX},
+	UP_TO(agent_exec, cols, AGENT_CELLS_MAX),
+	UP_TO(agent_exec, rows, AGENT_CELLS_MAX),
 	END,
 };
 
@@ -51,8 +36,8 @@ const struct frame_field agent_started_fields[] = {
 
 const struct frame_field agent_refused_fields[] = {
 	U64(agent_refused, exec),
-	{FRAME_U32, offsetof(struct agent_refused, stage), AGENT_STAGE_COUNT - 1},
-	{FRAME_U32, offsetof(struct agent_refused, error), 4095},
+	UP_TO(agent_refused, stage, AGENT_STAGE_COUNT - 1),
+	UP_TO(agent_refused, error, ERRNO_MAX),
 	END,
 };
 
@@ -64,7 +49,7 @@ const struct frame_field agent_live_fields[] = {
 
 const struct frame_field agent_exited_fields[] = {
 	U64(agent_exited, exec),
-	{FRAME_U32, offsetof(struct agent_exited, status), 0xffff},
+	UP_TO(agent_exited, status, 0xffff),
 	U64(agent_exited, user_us),
 	U64(agent_exited, system_us),
 	U64(agent_exited, max_rss_bytes),
@@ -78,7 +63,7 @@ const struct frame_field agent_exec_ref_fields[] = {
 
 const struct frame_field agent_signal_fields[] = {
 	U64(agent_signal, exec),
-	{FRAME_U32, offsetof(struct agent_signal, signal), 64},
+	UP_TO(agent_signal, signal, 64),
 	END,
 };
 
@@ -89,14 +74,14 @@ const struct frame_field agent_end_fields[] = {
 
 const struct frame_field agent_ended_fields[] = {
 	U64(agent_ended, exec),
-	{FRAME_U32, offsetof(struct agent_ended, is_proven), 1},
+	UP_TO(agent_ended, is_proven, 1),
 	END,
 };
 
 const struct frame_field agent_resize_fields[] = {
 	U64(agent_resize, exec),
-	{FRAME_U32, offsetof(struct agent_resize, cols), AGENT_CELLS_MAX},
-	{FRAME_U32, offsetof(struct agent_resize, rows), AGENT_CELLS_MAX},
+	UP_TO(agent_resize, cols, AGENT_CELLS_MAX),
+	UP_TO(agent_resize, rows, AGENT_CELLS_MAX),
 	END,
 };
 

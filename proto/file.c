@@ -1,33 +1,13 @@
 #include "proto/file.h"
 
-#define U32(owner, member)                                                                         \
-	{                                                                                          \
-		FRAME_U32, offsetof(struct owner, member), 0                                       \
-	}
-#define U64(owner, member)                                                                         \
-	{                                                                                          \
-		FRAME_U64, offsetof(struct owner, member), 0                                       \
-	}
-#define UP_TO(owner, member, max)                                                                  \
-	{                                                                                          \
-		FRAME_U32, offsetof(struct owner, member), max                                     \
-	}
-#define BYTES(owner, member, max)                                                                  \
-	{                                                                                          \
-		FRAME_BYTES, offsetof(struct owner, member), max                                   \
-	}
-#define END                                                                                        \
-	{                                                                                          \
-		FRAME_END, 0, 0                                                                    \
-	}
+#include "proto/frame_table.h"
+
 /* Of a struct with a member `stat`. */
 #define STAT(owner)                                                                                \
 	UP_TO(owner, stat.type, FILE_TYPE_COUNT - 1), UP_TO(owner, stat.mode, 07777),              \
 		U32(owner, stat.uid), U32(owner, stat.gid), U32(owner, stat.links),                \
 		U64(owner, stat.size), U64(owner, stat.mtime_ns), U64(owner, stat.ctime_ns),       \
 		U64(owner, stat.dev), U64(owner, stat.ino)
-
-#define ERRNO_MAX 4095
 
 /* clang-format off */
 const struct frame_field file_request_fields[] = {

@@ -1,23 +1,7 @@
 #include "proto/keeper.h"
 
 #include "base/err.h"
-
-#define U32(type, member)                                                                          \
-	{                                                                                          \
-		FRAME_U32, offsetof(struct type, member), 0                                        \
-	}
-#define U64(type, member)                                                                          \
-	{                                                                                          \
-		FRAME_U64, offsetof(struct type, member), 0                                        \
-	}
-#define BYTES(type, member, max)                                                                   \
-	{                                                                                          \
-		FRAME_BYTES, offsetof(struct type, member), max                                    \
-	}
-#define END                                                                                        \
-	{                                                                                          \
-		FRAME_END, 0, 0                                                                    \
-	}
+#include "proto/frame_table.h"
 
 /* clang-format off */
 const struct frame_field keeper_hello_fields[] = {
@@ -58,20 +42,20 @@ const struct frame_field keeper_running_fields[] = {
 const struct frame_field keeper_started_fields[] = {
 	U32(keeper_started, pid),
 	U32(keeper_started, groups),
-	{FRAME_U32, offsetof(struct keeper_started, has_counter), 1},
+	UP_TO(keeper_started, has_counter, 1),
 	END,
 };
 
 const struct frame_field keeper_adopted_fields[] = {
-	{FRAME_U32, offsetof(struct keeper_adopted, has_counter), 1},
+	UP_TO(keeper_adopted, has_counter, 1),
 	END,
 };
 
 const struct frame_field keeper_exited_fields[] = {
 	BYTES(keeper_exited, id, KEEPER_ID_MAX),
 	U64(keeper_exited, generation),
-	{FRAME_U32, offsetof(struct keeper_exited, status), 0xffff},
-	{FRAME_U32, offsetof(struct keeper_exited, is_known), 1},
+	UP_TO(keeper_exited, status, 0xffff),
+	UP_TO(keeper_exited, is_known, 1),
 	U64(keeper_exited, oom_kills),
 	END,
 };
@@ -95,7 +79,7 @@ const struct frame_field keeper_group_fields[] = {
 };
 
 const struct frame_field keeper_failed_fields[] = {
-	{FRAME_U32, offsetof(struct keeper_failed, code), ERR_CODE_COUNT - 1},
+	UP_TO(keeper_failed, code, ERR_CODE_COUNT - 1),
 	BYTES(keeper_failed, sentence, KEEPER_SENTENCE_MAX),
 	END,
 };

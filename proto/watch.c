@@ -1,23 +1,6 @@
 #include "proto/watch.h"
 
-#define U32(owner, member)                                                                         \
-	{                                                                                          \
-		FRAME_U32, offsetof(struct owner, member), 0                                       \
-	}
-#define UP_TO(owner, member, max)                                                                  \
-	{                                                                                          \
-		FRAME_U32, offsetof(struct owner, member), max                                     \
-	}
-#define BYTES(owner, member, max)                                                                  \
-	{                                                                                          \
-		FRAME_BYTES, offsetof(struct owner, member), max                                   \
-	}
-#define END                                                                                        \
-	{                                                                                          \
-		FRAME_END, 0, 0                                                                    \
-	}
-
-#define ERRNO_MAX 4095
+#include "proto/frame_table.h"
 
 /* clang-format off */
 const struct frame_field watch_add_fields[] = {
