@@ -226,6 +226,9 @@ static void on_refused(struct exec *e, const struct agent_refused *refused)
 		snprintf(end.message, sizeof(end.message), "%s",
 			 "the sandbox has too many background processes for its limit of open "
 			 "files: end some, or raise limits.files");
+	if (e->shell && (refused->error == ESRCH || refused->error == EPIPE))
+		snprintf(end.message, sizeof(end.message), "%s",
+			 "the session's shell had just ended: send it again, it gets a fresh one");
 	if (e->is_ending && !e->is_kill_sent)
 		e->is_proven = true; /* nothing was ever in it */
 	if (e->is_ending)

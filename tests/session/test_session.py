@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import sqlite3
 import sys
 import threading
@@ -160,12 +161,68 @@ def test_shell_ends(g, s):
 
 
 @each_shell
+def test_shell_harmed(g, s):
+    """A command that closes what its shell reads from: it ends or is ended, and a fresh shell follows."""
+    for what in ("exec 10<&-", "exec 0<&- 10<&- 11<&- 255<&-", "for i in 3 4 5 6 7 8 9; do eval \"exec $i<&- $i>&-\"; done"):
+        pid = out(g, s, "echo $$").strip()
+        result = run(g, s, f"state=here; {what}", timeout_ms=500)
+        check(result.reason in ("exited", "timeout"), f"{what}: {result}")
+        if result.facts["session_restarted"] or "10" in what:
+            until(lambda p=pid: g.exec("a", f"test -d /proc/{p}").code, "the shell's end")  # pylint: disable=cell-var-from-loop
+            until(lambda: sessions(g)[s]["state"] == "absent", "berthd to know")
+            equal(marks(run(g, s, "echo on")), (True, False), what)
+        else:
+            equal(out(g, s, "echo $state"), "here\n", what)
+
+
+@each_shell
+def test_environment(g, s):
+    """Of the sandbox, then of the session, then of the command; what is changed is for shells that start later."""
+    value = "n'ew\nline \\ \"$x\" `y` \u00fc " + "x" * 100000
+    session = sessions(g)[s]
+    equal(g.request("DELETE", f"/v1/sandbox/a/session/{s}").status, 204, "delete")
+    equal(g.request("PUT", "/v1/sandbox/a/env", {"A": "box", "B": "box", "C": "box", "BIG": value}).status, 204, "env")
+    make(g, id=s, shell=session["shell"], env={"B": "session", "C": "session", "OWN": value})
+    equal(out(g, s, "echo $A $B $C", env={"C": "exec"}), "box session exec\n", "order")
+    equal(out(g, s, "echo $A $B $C"), "box session session\n", "after it")
+    equal(out(g, s, "printenv BIG; printenv OWN"), f"{value}\n{value}\n", "values")
+    equal(g.request("PUT", "/v1/sandbox/a/env", {"A": "changed"}).status, 204, "env")
+    equal(out(g, s, "echo $A"), "box\n", "a shell that runs")
+    run(g, s, "exit")
+    equal(out(g, s, "echo $A $B"), "changed session\n", "the next shell")
+
+
+@each_shell
 def test_shell_killed_meanwhile(g, s):
     """By somebody else, between two commands."""
     pid = out(g, s, "echo $$").strip()
     g.out("a", f"kill -9 {pid}")
     until(lambda: sessions(g)[s]["state"] == "absent", "the shell's end")
     equal(marks(run(g, s, "true")), (True, False), "fresh")
+
+
+@only("root")
+def test_shell_missed(g):
+    """The shell dies while a command is on its way to it: that was not started, says so, and the next one works."""
+    out(g, "s", "true")
+    shell, = [p for p in g.processes() if g.is_sandboxed(p) and comm_of(p) == "bash"]
+    with open(f"/proc/{shell}/stat", encoding="utf-8") as file:
+        feeder = int(file.read().rpartition(")")[2].split()[1])
+    init, = g.inits()
+    os.kill(init, signal.SIGSTOP)
+    try:
+        os.kill(shell, signal.SIGKILL)
+        until(lambda: not is_alive(feeder), "what stood before it to end")
+        results = []
+        missed = threading.Thread(target=lambda: results.append(run(g, "s", "echo on")))
+        missed.start()
+        until(lambda: sessions(g)["s"]["state"] == "busy", "the command to be sent")
+    finally:
+        os.kill(init, signal.SIGCONT)
+    missed.join()
+    equal((results[0].reason, results[0].code), ("not_started", 126), results[0])
+    check("again" in results[0].facts["message"] and "shell" in results[0].facts["message"], results[0])
+    equal(marks(run(g, "s", "true")), (True, False), "the next one")
 
 
 @each_shell
@@ -354,13 +411,6 @@ def test_feeder(g):
     equal(out(g, "s", "echo on"), "on\n", "the next one")
 
 
-def test_env_order(g):
-    """Of the sandbox, then of the session, then of the command."""
-    g.request("PUT", "/v1/sandbox/a", {"env": {"A": "box", "B": "box", "C": "box"}})
-    make(g, id="s", env={"B": "session", "C": "session"})
-    equal(out(g, "s", "echo $A $B $C", env={"C": "exec"}), "box session exec\n", "order")
-
-
 def test_berthd_killed(g):
     """kill -9 of berthd: the shell and its state are there afterwards; a command that ran then is not."""
     out(g, "idle", "cd /usr; X=kept; f() { echo f; }")
@@ -426,5 +476,7 @@ def test_many(g):
 
 if __name__ == "__main__":
     os.umask(0o022)
-    main([test_state_lasts, test_own_env_and_cwd, test_bytes, test_errors, test_shell_ends, test_shell_killed_meanwhile,
-          test_timeouts, test_memory, test_stopped_while_ending, test_slow_reader, test_queue, test_survivors, test_not_stored, test_routes, test_feeder, test_env_order, test_berthd_killed, test_sleep, test_many])
+    main([test_state_lasts, test_own_env_and_cwd, test_bytes, test_errors, test_shell_ends, test_shell_harmed,
+          test_environment, test_shell_killed_meanwhile, test_shell_missed, test_timeouts, test_memory,
+          test_stopped_while_ending, test_slow_reader, test_queue, test_survivors, test_not_stored, test_routes,
+          test_feeder, test_berthd_killed, test_sleep, test_many])
