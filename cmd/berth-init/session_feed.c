@@ -386,15 +386,14 @@ static void probe_shell(struct feeder *f)
 
 static bool finish_command(struct feeder *f, int code)
 {
-	struct session_note note = {.kind = SESSION_DONE,
-				    .number = f->command.number,
-				    .status = (code < 0 ? 0 : code) << 8};
+	struct session_note note = {
+		.kind = SESSION_DONE, .number = f->command.number, .status = code << 8};
 
 	if (!f->is_ready) {
 		note = (struct session_note){
 			.kind = SESSION_READY, .uid = getuid(), .gid = getgid()};
 		f->is_ready = true;
-		f->is_bash = code == 1;
+		f->is_bash = code == SESSION_LINE_BASH;
 	} else {
 		read_times(f, &note.user_us, &note.system_us);
 		note.user_us -= f->command.user_us;

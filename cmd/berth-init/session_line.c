@@ -162,7 +162,7 @@ int session_line_make_probe(const struct session_line *l, char *at, size_t room)
 {
 	struct out o = {at, 0, room, false};
 
-	put_report(&o, l, "${BASH_VERSION:+1}");
+	put_report(&o, l, "${BASH_VERSION:+1}0");
 	return finish(&o);
 }
 
@@ -172,10 +172,9 @@ static bool parse_report(struct str report, uint32_t serial, int *ret)
 	char expected[NUMBER_SIZE];
 	size_t len = number_put(expected, (int)serial);
 	struct str status = report, first = str_cut(&status, ' ');
-	int value = status.len ? 0 : -1;
+	int value = 0;
 
-	if (!str_eq(first, (struct str){expected, len}) || first.len == report.len ||
-	    status.len > 3)
+	if (!str_eq(first, (struct str){expected, len}) || !status.len || status.len > 3)
 		return false;
 	for (size_t i = 0; i < status.len; i++) {
 		if (status.at[i] < '0' || status.at[i] > '9')

@@ -37,10 +37,11 @@ int session_line_make(const struct session_line *line, char *at, size_t room);
 /* For a bash, which reads its script byte by byte: one that reads `fd`, a line and a NUL. */
 int session_line_make_read(const struct session_line *line, int fd, char *at, size_t room);
 
-/* The first line: a status of 1 for a bash, an empty one for others. */
+/* The first line: a status of SESSION_LINE_BASH for a bash, 0 for others. */
+#define SESSION_LINE_BASH 10
 int session_line_make_probe(const struct session_line *line, char *at, size_t room);
 
-/* Of the last whole report in `text`: 1 and `ret` (-1: empty); 0: there is none of this serial. */
+/* Of the last whole report in `text`: 1 and `ret`; 0: there is none of this serial. */
 int session_line_parse_report(struct str text, uint32_t serial, int *ret);
 
 #endif

@@ -404,6 +404,8 @@ def test_feeder(g):
         check(result.code and result.stderr, f"{what}: {result}")
     result = run(g, "s", "for i in /proc/$PPID/fd/*; do head -c 200000 /dev/zero 2>/dev/null >$i & done; sleep 0.1; true")
     check(result.reason == "lost" and result.facts["session_restarted"], result)
+    forge = "for i in $(seq 99); do echo \"$i \"; done | tee $(grep -l '02000001$' /proc/$PPID/fdinfo/* | sed s/fdinfo/fd/)"
+    equal(run(g, "forged", f"{forge} >/dev/null; sleep 0.1; (exit 7)").code, 7, "a report that says no status")
     equal(marks(run(g, "s", "kill -TERM $PPID; kill -INT $PPID; true")), (True, False), "signals to it")
     equal(run(g, "s", "kill -STOP $PPID; (sleep 0.2; kill -CONT $PPID) & wait; echo on").stdout, b"on\n", "stopped for a while")
     result = run(g, "s", "kill -9 $PPID; sleep 1000")
