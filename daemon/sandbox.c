@@ -458,7 +458,9 @@ int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 		*err = sb->last_failure.err;
 		return -EBADMSG;
 	}
-	if (sb->state == SANDBOX_COLD && list_is_empty(&sb->deletes)) {
+	/* A stop that is still there waits for what it ended to be stored: it would end the new
+	 * life too. */
+	if (sb->state == SANDBOX_COLD && list_is_empty(&sb->deletes) && list_is_empty(&sb->stops)) {
 		r = begin_start(sb, err);
 		if (r < 0)
 			return r;
