@@ -48,7 +48,9 @@ static ssize_t on_send(wslay_event_context_ptr wslay, const uint8_t *bytes, size
 {
 	struct websocket *ws = arg;
 
-	if (ws->is_full) {
+	/* What is sent of it after we closed it is the frame at hand, and why: that much it can
+	 * take. */
+	if (ws->is_full && !ws->our_code) {
 		wslay_event_set_error(wslay, WSLAY_ERR_WOULDBLOCK);
 		return -1;
 	}

@@ -43,7 +43,10 @@ int websocket_send(struct websocket *ws, bool is_text, struct str bytes);
 void websocket_pause(struct websocket *ws);
 void websocket_resume(struct websocket *ws);
 
-/* Sends a close frame if the client takes it, and closes. `closed` may come before this returns. */
+/*
+ * Sends a close frame, behind what is on its way already, and closes: what is still queued is
+ * dropped. `closed` may come before this returns.
+ */
 void websocket_close(struct websocket *ws, uint16_t code, struct str reason);
 
 #endif

@@ -52,25 +52,36 @@ static int refuse(struct err *err, enum err_code code, const char *sentence)
 	return err_set(err, -EINVAL, code, "%s", sentence);
 }
 
+void websocket_accept_for(struct str key, char ret[WEBSOCKET_ACCEPT_LEN + 1])
+{
+	uint8_t digest[SHA1_DIGEST_SIZE];
+	struct sha1_ctx sha1;
+
+	_Static_assert(BASE64_ENCODE_RAW_LENGTH(SHA1_DIGEST_SIZE) == WEBSOCKET_ACCEPT_LEN,
+		       "a SHA-1 in base64");
+	sha1_init(&sha1);
+	sha1_update(&sha1, key.len, (const uint8_t *)key.at);
+	sha1_update(&sha1, sizeof(ACCEPT_GUID) - 1, (const uint8_t *)ACCEPT_GUID);
+	sha1_digest(&sha1, sizeof(digest), digest);
+	base64_encode_raw(ret, sizeof(digest), digest);
+	ret[WEBSOCKET_ACCEPT_LEN] = '\0';
+}
+
 int websocket_accept_key(const struct http_head *head, char ret[WEBSOCKET_ACCEPT_LEN + 1],
 			 struct err *err)
 {
 	const struct str *upgrade = find_only(head, STR("Upgrade"));
 	const struct str *version = find_only(head, STR("Sec-WebSocket-Version"));
 	const struct str *key = find_only(head, STR("Sec-WebSocket-Key"));
-	uint8_t digest[SHA1_DIGEST_SIZE];
-	struct sha1_ctx sha1;
 
-	_Static_assert(BASE64_ENCODE_RAW_LENGTH(SHA1_DIGEST_SIZE) == WEBSOCKET_ACCEPT_LEN,
-		       "a SHA-1 in base64");
-	if (head->method != HTTP_METHOD_GET)
-		return refuse(err, ERR_INVALID_REQUEST, "a WebSocket begins with GET");
-	if (head->minor != 1)
-		return refuse(err, ERR_INVALID_REQUEST, "a WebSocket needs HTTP/1.1");
 	if (!head->has_upgrade || !upgrade || !str_eq_nocase(*upgrade, STR("websocket")))
 		return refuse(
 			err, ERR_UPGRADE_REQUIRED,
 			"this is a WebSocket: send Connection: Upgrade and Upgrade: websocket");
+	if (head->method != HTTP_METHOD_GET)
+		return refuse(err, ERR_INVALID_REQUEST, "a WebSocket begins with GET");
+	if (head->minor != 1)
+		return refuse(err, ERR_INVALID_REQUEST, "a WebSocket needs HTTP/1.1");
 	if (!version || !str_eq(*version, STR("13")))
 		return refuse(
 			err, ERR_UPGRADE_REQUIRED,
@@ -78,11 +89,6 @@ int websocket_accept_key(const struct http_head *head, char ret[WEBSOCKET_ACCEPT
 	if (!key || !is_key(*key))
 		return refuse(err, ERR_INVALID_REQUEST,
 			      "Sec-WebSocket-Key must be given once and be 16 bytes in base64");
-	sha1_init(&sha1);
-	sha1_update(&sha1, key->len, (const uint8_t *)key->at);
-	sha1_update(&sha1, sizeof(ACCEPT_GUID) - 1, (const uint8_t *)ACCEPT_GUID);
-	sha1_digest(&sha1, sizeof(digest), digest);
-	base64_encode_raw(ret, sizeof(digest), digest);
-	ret[WEBSOCKET_ACCEPT_LEN] = '\0';
+	websocket_accept_for(*key, ret);
 	return 0;
 }

@@ -14,4 +14,7 @@
 int websocket_accept_key(const struct http_head *head, char ret[WEBSOCKET_ACCEPT_LEN + 1],
 			 struct err *err);
 
+/* What a server must answer to this key, terminated. */
+void websocket_accept_for(struct str key, char ret[WEBSOCKET_ACCEPT_LEN + 1]);
+
 #endif

@@ -53,6 +53,8 @@ static const struct request requests[] = {
 
 int main(void)
 {
+	char accept[WEBSOCKET_ACCEPT_LEN + 1];
+
 	for (size_t i = 0; i < array_len(requests); i++) {
 		const struct request *q = &requests[i];
 		struct http_header headers[8];
@@ -60,10 +62,11 @@ int main(void)
 					 .minor = q->minor,
 					 .has_upgrade = q->has_upgrade,
 					 .headers = headers};
-		char name[64], accept[WEBSOCKET_ACCEPT_LEN + 1] = "untouched";
+		char name[64];
 		struct err err = {0};
 		int r;
 
+		snprintf(accept, sizeof(accept), "untouched");
 		add(&head, "Host", "x");
 		add(&head, "UPGRADE", q->upgrade);
 		add(&head, "Sec-Websocket-Version", q->version);
@@ -76,5 +79,8 @@ int main(void)
 		snprintf(name, sizeof(name), "request %zu", i);
 		tap_ok(name);
 	}
+	websocket_accept_for(STR(KEY), accept);
+	check_str(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+	tap_ok("what a client expects");
 	return tap_done();
 }
