@@ -30,6 +30,8 @@ void execs_drop_supervisor(struct execs *execs, struct exec *exec)
 	if (exec->supervisor_fd >= 0)
 		epoll_ctl(execs->epoll_fd, EPOLL_CTL_DEL, exec->supervisor_fd, NULL);
 	close_fd(&exec->supervisor_fd);
+	execs->resizes_pending -= exec->is_resize_pending;
+	exec->is_resize_pending = false;
 }
 
 void execs_unkeep(struct execs *execs, struct exec *exec)
@@ -255,6 +257,9 @@ void exec_ended(struct execs *execs, struct exec *exec, bool is_proven)
 
 void exec_unsupervised(struct execs *execs, struct exec *exec, bool is_empty)
 {
+	/* Where there is a cgroup, that is what knows. */
+	if (exec->group_fd >= 0)
+		return;
 	exec->is_tree_empty = is_empty;
 	exec->is_tree_lost = exec->is_kept && !is_empty;
 	if (exec->is_kept && exec->state == EXEC_EXITED)

@@ -61,6 +61,8 @@ struct exec {
 	int supervisor_fd; /* -1: it has ended, or is not wanted any more */
 	bool is_tree_empty, is_end_pending, is_end_proven;
 	uint64_t end_deadline_ms;
+	bool is_resize_pending; /* its supervisor took no more words: later, and only the last */
+	uint32_t cols, rows;
 	/* Sessions, see cmd/berth-init/session.h. */
 	bool is_session, is_ready;
 	int session_fd;    /* to its feeder; -1: that has ended, or will */
@@ -76,7 +78,7 @@ struct execs {
 	struct list by_number[EXECS_BUCKETS], by_pid[EXECS_BUCKETS];
 	struct list due;
 	struct list free;
-	unsigned count, kept, ends_pending;
+	unsigned count, kept, ends_pending, resizes_pending;
 	int epoll_fd;     /* the loop's, which watches supervisors */
 	unsigned touched; /* the entries from here on were never used */
 	struct exec all[AGENT_EXECS_MAX];

@@ -55,6 +55,8 @@ int loop_run(struct init *init);
 void loop_drop_connection(struct init *init);
 int loop_watch_supervisor(struct init *init, struct exec *exec);
 int loop_watch_session(struct init *init, struct exec *exec);
+/* Hands on its cols and rows, now or as soon as its supervisor takes them. */
+void loop_resize(struct init *init, struct exec *exec);
 
 /* Does what the message asks and takes its fds. Negative: no peer of ours would have sent it. */
 int request_handle(struct init *init, struct message *message);

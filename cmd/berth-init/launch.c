@@ -7,6 +7,7 @@
 #include <linux/close_range.h>
 #include <linux/openat2.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +27,8 @@ static int take_streams(struct launch *l)
 		if (l->fds[i] >= 0 && syscall(SYS_dup3, l->fds[i], i, 0) < 0)
 			return -errno;
 	}
+	if (l->is_terminal && ioctl(0, TIOCSCTTY, 0) < 0)
+		return -errno;
 	/* All others have it already; this is for the one that somebody forgets. */
 	if (syscall(SYS_close_range, 3, UINT_MAX, CLOSE_RANGE_CLOEXEC) < 0)
 		return -errno;

@@ -19,6 +19,7 @@
 /* What all launches of a process share; one at a time. Large, and mostly never touched. */
 struct launcher {
 	int proc_fd;                     /* the sandbox's /proc, as it was when init started */
+	int pts_fd;                      /* its /dev/pts, then; -1: there was none */
 	char oom_score_adj[NUMBER_SIZE]; /* for execs: above init's own */
 	struct rlimit old_files;         /* what init itself was given */
 	struct watchdog watchdog;
@@ -34,8 +35,10 @@ struct launch {
 	char cwd[AGENT_CWD_MAX + 1];
 	struct str user;
 	bool is_worker; /* the program is our own */
-	int fds[3];     /* the child's ends; -1: init's own, which is /dev/null */
-	int cgroup_fd;  /* or -1 */
+	bool is_terminal;
+	uint32_t cols, rows; /* of the terminal */
+	int fds[3];          /* the child's ends; -1: init's own, which is /dev/null */
+	int cgroup_fd;       /* or -1 */
 	/* Of the failure, when launch_run() says so. */
 	uint32_t stage, error;
 };

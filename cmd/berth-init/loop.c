@@ -34,6 +34,15 @@ int loop_watch_supervisor(struct init *init, struct exec *exec)
 	return watch(init, exec->supervisor_fd, (uintptr_t)exec);
 }
 
+void loop_resize(struct init *init, struct exec *exec)
+{
+	int error = supervisor_resize(exec->supervisor_fd, exec->cols, exec->rows);
+
+	init->execs.resizes_pending -= exec->is_resize_pending;
+	exec->is_resize_pending = error == -EAGAIN;
+	init->execs.resizes_pending += exec->is_resize_pending;
+}
+
 int loop_watch_session(struct init *init, struct exec *exec)
 {
 	return watch(init, exec->session_fd, (uintptr_t)exec | IS_SESSION);
@@ -243,7 +252,7 @@ static void check_deadlines(struct init *init)
 {
 	uint64_t now = clock_ms();
 
-	if (!init->execs.ends_pending || now < init->next_tick_ms)
+	if ((!init->execs.ends_pending && !init->execs.resizes_pending) || now < init->next_tick_ms)
 		return;
 	init->next_tick_ms = now + TICK_MS;
 	for (unsigned i = 0; i < init->execs.touched; i++) {
@@ -251,6 +260,8 @@ static void check_deadlines(struct init *init)
 
 		if (exec->is_end_pending && now >= exec->end_deadline_ms)
 			exec_ended(&init->execs, exec, false);
+		if (exec->is_resize_pending)
+			loop_resize(init, exec);
 	}
 }
 
@@ -295,8 +306,8 @@ int loop_run(struct init *init)
 
 	/* One event a turn, so that none outlives the exec that it points to. */
 	while (error == 0 && (!init->is_stopping || init->has_children)) {
-		bool is_ticking =
-			init->execs.ends_pending || init->output == OUTPUT_LATER || init->is_deaf;
+		bool is_ticking = init->execs.ends_pending || init->execs.resizes_pending ||
+				  init->output == OUTPUT_LATER || init->is_deaf;
 		struct epoll_event event;
 		int n = epoll_wait(init->epoll_fd, &event, 1, is_ticking ? TICK_MS : -1);
 

@@ -125,6 +125,19 @@ static int take_proc(struct launcher *launcher)
 	return fs.f_type == PROC_SUPER_MAGIC ? 0 : -ENOENT;
 }
 
+/* Likewise; without it there are no terminals, and all else works. */
+static void take_pts(struct launcher *launcher)
+{
+	struct statfs fs;
+
+	launcher->pts_fd = open("/dev/pts", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (launcher->pts_fd >= 0 &&
+	    (fstatfs(launcher->pts_fd, &fs) < 0 || fs.f_type != DEVPTS_SUPER_MAGIC)) {
+		close(launcher->pts_fd);
+		launcher->pts_fd = -1;
+	}
+}
+
 /* Nothing of whoever started us stays open but the agent socket. */
 static int take_streams(void)
 {
@@ -198,6 +211,7 @@ static int run(rlim_t processes)
 		error = take_oom_score(&init->launcher);
 	if (error < 0)
 		return fail("/proc is of no use", error);
+	take_pts(&init->launcher);
 	execs_init(&init->execs);
 	error = channel_init(&init->channel, AGENT_FD);
 	if (error < 0)

@@ -12,7 +12,8 @@
 
 #define EXEC_FLAGS                                                                                 \
 	(AGENT_EXEC_STDIN | AGENT_EXEC_ARGS_IN_FD | AGENT_EXEC_IN_CGROUP | AGENT_EXEC_SUPERVISED | \
-	 AGENT_EXEC_WORKER | AGENT_EXEC_KEPT | AGENT_EXEC_SESSION | AGENT_EXEC_COMMAND)
+	 AGENT_EXEC_WORKER | AGENT_EXEC_KEPT | AGENT_EXEC_TERMINAL | AGENT_EXEC_SESSION |          \
+	 AGENT_EXEC_COMMAND)
 #define END_SLACK_MS   1000 /* that a supervisor has to say that it could not end its tree */
 #define FILES_PER_KEPT 10   /* of RLIMIT_NOFILE; each holds five, the rest is for others */
 
@@ -52,9 +53,9 @@ static int make_pipe(struct exec *exec, struct launch *launch, int stream)
 
 static int make_pipes(struct exec *exec, struct launch *launch, bool has_stdin)
 {
-	int error = 0;
+	int error = 0, end = launch->is_terminal ? 2 : 3;
 
-	for (int stream = has_stdin ? 0 : 1; stream < 3 && error == 0; stream++)
+	for (int stream = has_stdin ? 0 : 1; stream < end && error == 0; stream++)
 		error = make_pipe(exec, launch, stream);
 	return error;
 }
@@ -112,7 +113,7 @@ static int start_supervised(struct init *init, struct exec *exec)
 static void start(struct init *init, struct exec *exec, const struct agent_exec *request, int memfd)
 {
 	struct launch *launch = &init->launch;
-	bool is_supervised = request->flags & AGENT_EXEC_SUPERVISED;
+	bool is_supervised = request->flags & (AGENT_EXEC_SUPERVISED | AGENT_EXEC_TERMINAL);
 	bool has_stdin = request->flags & AGENT_EXEC_STDIN;
 	bool is_session = request->flags & AGENT_EXEC_SESSION;
 	int error = request->flags & AGENT_EXEC_KEPT ? keep(init, exec, has_stdin) : 0;
@@ -161,9 +162,12 @@ static struct agent_refused check_exec(struct init *init, const struct agent_exe
 	struct agent_refused refused = {request->exec, AGENT_STAGE_REQUEST, 0};
 	bool in_cgroup = request->flags & AGENT_EXEC_IN_CGROUP;
 	bool in_fd = request->flags & AGENT_EXEC_ARGS_IN_FD;
+	uint32_t alike = AGENT_EXEC_TERMINAL | AGENT_EXEC_STDIN | AGENT_EXEC_WORKER;
+	bool is_odd = request->flags & AGENT_EXEC_TERMINAL &&
+		      (request->flags & alike) != (AGENT_EXEC_TERMINAL | AGENT_EXEC_STDIN);
 
 	if (request->flags & ~(uint32_t)EXEC_FLAGS || m->fd_count != (unsigned)in_cgroup + in_fd ||
-	    (in_cgroup && request->flags & AGENT_EXEC_SUPERVISED)) {
+	    (in_cgroup && request->flags & AGENT_EXEC_SUPERVISED) || is_odd) {
 		refused.error = EINVAL;
 	} else if (execs_find(&init->execs, request->exec)) {
 		refused.error = EEXIST;
@@ -209,6 +213,9 @@ static int handle_exec(struct init *init, struct message *m)
 	launch->args = &init->args;
 	launch->user = request.user;
 	launch->is_worker = request.flags & (AGENT_EXEC_WORKER | AGENT_EXEC_SESSION);
+	launch->is_terminal = request.flags & AGENT_EXEC_TERMINAL;
+	launch->cols = request.cols;
+	launch->rows = request.rows;
 	launch->stage = AGENT_STAGE_RESOURCES;
 	launch->cgroup_fd = request.flags & AGENT_EXEC_IN_CGROUP ? m->fds[0] : -1;
 	launch->fds[0] = launch->fds[1] = launch->fds[2] = -1;
@@ -292,6 +299,23 @@ static int handle_signal(struct init *init, struct message *m)
 	return 0;
 }
 
+static int handle_resize(struct init *init, struct message *m)
+{
+	struct agent_resize request;
+	struct exec *exec;
+
+	if (frame_decode(m->bytes, agent_resize_fields, &request) < 0)
+		return -EBADMSG;
+	exec = execs_find(&init->execs, request.exec);
+	if (exec && exec->supervisor_fd >= 0) {
+		exec->cols = request.cols;
+		exec->rows = request.rows;
+		loop_resize(init, exec);
+		kill(exec->our_pid, SIGCONT);
+	}
+	return 0;
+}
+
 /* The supervisor answers by a note, or by its end. That of a command is its session's. */
 static void ask_supervisor(struct init *init, struct exec *exec, const struct exec *tree,
 			   uint32_t tag)
@@ -347,6 +371,7 @@ int request_handle(struct init *init, struct message *m)
 		[AGENT_SIGNAL]    = handle_signal,
 		[AGENT_END]       = handle_end,
 		[AGENT_PING]      = handle_ping,
+		[AGENT_RESIZE]    = handle_resize,
 		[AGENT_STDIN_END] = handle_stdin_end,
 	};
 	/* clang-format on */

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "cmd/berth-init/clock.h"
 #include "cmd/berth-init/raw.h"
+#include "cmd/berth-init/terminal.h"
 #include "cmd/berth-init/tree.h"
 
 #define END_PAUSE_NS 1000000
@@ -22,13 +23,18 @@
 struct supervisor {
 	int fd, signal_fd, proc_fd;
 	pid_t pid; /* the command's */
+	bool has_terminal;
+	bool is_exit_due; /* the command has ended, and its terminal still holds what it said */
+	struct supervisor_note exit;
+	struct terminal terminal;
 };
 
-enum order { ORDER_END, ORDER_SIGNAL };
+enum order { ORDER_END, ORDER_SIGNAL, ORDER_RESIZE };
 
 struct request {
 	enum order order;
 	uint32_t signal;
+	uint32_t cols, rows;
 };
 
 union one_fd {
@@ -54,6 +60,18 @@ static void tell(const struct supervisor *s, const struct supervisor_note *note,
 	sendmsg(s->fd, &header, MSG_NOSIGNAL);
 }
 
+/* Not before its output has been handed on; then its terminal is gone, as any that is closed. */
+static void tell_exit(struct supervisor *s)
+{
+	if (!s->is_exit_due || (s->has_terminal && !terminal_pump_last(&s->terminal)))
+		return;
+	s->is_exit_due = false;
+	tell(s, &s->exit, -1);
+	if (s->has_terminal)
+		terminal_close(&s->terminal);
+	s->has_terminal = false;
+}
+
 /* False when no child is left. */
 static bool reap(struct supervisor *s)
 {
@@ -63,9 +81,11 @@ static bool reap(struct supervisor *s)
 	while ((pid = wait4(-1, &note.status, WNOHANG | __WALL, &note.usage)) > 0) {
 		if (pid != s->pid)
 			continue;
-		tell(s, &note, -1);
+		s->exit = note;
+		s->is_exit_due = true;
 		s->pid = 0; /* it may be another's from now on */
 	}
+	tell_exit(s);
 	return pid == 0;
 }
 
@@ -114,7 +134,8 @@ static void end_tree(struct supervisor *s)
 /* Keeps what it needs and nothing of init's: its socket, the command's streams, /proc. */
 static int become_supervisor(struct supervisor *s, const struct launch *l)
 {
-	int keep[] = {s->fd, l->fds[0], l->fds[1], l->fds[2], s->proc_fd};
+	int keep[] = {s->fd,     l->fds[0],  l->fds[1],
+		      l->fds[2], s->proc_fd, l->is_terminal ? l->launcher->pts_fd : -1};
 	unsigned from = 3;
 	sigset_t all;
 
@@ -146,13 +167,17 @@ static int become_supervisor(struct supervisor *s, const struct launch *l)
 /* Until nothing is left to supervise: true. Or until nobody is left who wants to know. */
 static bool supervise(struct supervisor *s)
 {
-	struct pollfd ready[] = {{s->fd, POLLIN, 0}, {s->signal_fd, POLLIN, 0}};
+	struct pollfd ready[2 + TERMINAL_POLLS] = {{s->fd, POLLIN, 0}, {s->signal_fd, POLLIN, 0}};
 	struct signalfd_siginfo info;
 	struct request request;
 
-	while (reap(s)) {
-		if (poll(ready, array_len(ready), -1) < 0)
+	while (reap(s) || s->is_exit_due) {
+		if (s->has_terminal)
+			terminal_poll(&s->terminal, ready + 2);
+		if (poll(ready, s->has_terminal ? array_len(ready) : 2, -1) < 0)
 			continue;
+		if (s->has_terminal && !s->is_exit_due)
+			terminal_pump(&s->terminal);
 		/* One SIGCHLD stands for any number of children: the fact is all it says. */
 		if (ready[1].revents && read(s->signal_fd, &info, sizeof(info)) < 0 &&
 		    errno != EAGAIN)
@@ -165,6 +190,8 @@ static bool supervise(struct supervisor *s)
 			end_tree(s);
 		else if (request.order == ORDER_SIGNAL)
 			signal_tree(s, request.signal);
+		else if (request.order == ORDER_RESIZE && s->has_terminal)
+			terminal_resize(&s->terminal, request.cols, request.rows);
 	}
 	return true;
 }
@@ -175,6 +202,11 @@ static bool run(struct supervisor *s, struct launch *l)
 	struct supervisor_note note = {.event = SUPERVISOR_STARTED};
 	int pidfd = -1, error = become_supervisor(s, l);
 
+	if (error == 0 && l->is_terminal) {
+		error = terminal_open(&s->terminal, l);
+		s->has_terminal = true;
+		close_fdp(&l->launcher->pts_fd);
+	}
 	l->launcher->watchdog.timer_fd = -1;
 	if (error < 0) {
 		l->stage = AGENT_STAGE_RESOURCES;
@@ -212,11 +244,18 @@ pid_t supervisor_start(struct launch *l, int theirs)
 {
 	struct clone_args args = {.exit_signal = SIGCHLD};
 	struct supervisor s = {.fd = theirs, .proc_fd = l->launcher->proc_fd};
-	/* The C library's fork() would look after threads and locks that we do not have. */
-	long pid = raw_call(SYS_clone3, (long)&args, sizeof(args), 0, 0);
+	long pid;
 
-	if (pid == 0)
+	if (l->cgroup_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint32_t)l->cgroup_fd;
+	}
+	/* The C library's fork() would look after threads and locks that we do not have. */
+	pid = raw_call(SYS_clone3, (long)&args, sizeof(args), 0, 0);
+	if (pid == 0) {
+		l->cgroup_fd = -1; /* whose children are in it anyway */
 		_exit(run(&s, l) ? 0 : 1);
+	}
 	return (pid_t)pid;
 }
 
@@ -253,10 +292,15 @@ static int ask(int fd, struct request request)
 
 int supervisor_end_tree(int fd)
 {
-	return ask(fd, (struct request){ORDER_END, 0});
+	return ask(fd, (struct request){.order = ORDER_END});
 }
 
 int supervisor_signal_tree(int fd, uint32_t signal)
 {
-	return ask(fd, (struct request){ORDER_SIGNAL, signal});
+	return ask(fd, (struct request){.order = ORDER_SIGNAL, .signal = signal});
+}
+
+int supervisor_resize(int fd, uint32_t cols, uint32_t rows)
+{
+	return ask(fd, (struct request){.order = ORDER_RESIZE, .cols = cols, .rows = rows});
 }

@@ -2,7 +2,8 @@
  * Where a sandbox has no cgroups, a process of ours stands between init and an exec's command, as
  * the child subreaper of all that the command starts: that is what can be ended, and proven empty.
  * It reports to init by notes, and does what init asks. When init closes its end, it goes away and
- * leaves what still runs to init.
+ * leaves what still runs to init. An exec on a terminal always has one, in its cgroup if there is
+ * one: it holds the pty.
  */
 #ifndef BERTH_INIT_SUPERVISOR_H
 #define BERTH_INIT_SUPERVISOR_H
@@ -42,5 +43,7 @@ int supervisor_receive(int fd, struct supervisor_note *ret, int *ret_pidfd);
 int supervisor_end_tree(int fd);
 /* To all but the main process, which init signals itself. */
 int supervisor_signal_tree(int fd, uint32_t signal);
+/* Of its terminal. */
+int supervisor_resize(int fd, uint32_t cols, uint32_t rows);
 
 #endif

@@ -152,7 +152,7 @@ def other_programs(place):
         for args in ([], ["--nonsense"], ["more"]):
             r = place.run(*args, program=program)
             equal((r.returncode, r.stdout, r.stderr.count("\n")), (2, "", 1), name)
-    check(os.path.getsize(os.path.join(sys.argv[1], "berth-init")) <= 120 * 1024, "size of init")
+    check(os.path.getsize(os.path.join(sys.argv[1], "berth-init")) <= 128 * 1024, "size of init")
     r = subprocess.run(["ldd", os.path.join(sys.argv[1], "berth-init")], capture_output=True,
                        text=True, check=False)
     check("not a dynamic" in r.stderr or "statically linked" in r.stdout, r.stdout, r.stderr)

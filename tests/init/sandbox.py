@@ -308,6 +308,7 @@ class Sandbox:
         for source, name in (("/usr", "usr"), ("/dev", "dev"), (self.etc, "etc"),
                              (self.directory, "sandbox")):
             mount(source, f"{self.root}/{name}", None, MS_BIND | MS_REC)
+        mount("devpts", f"{self.root}/dev/pts", "devpts", 0, "newinstance,ptmxmode=0666,mode=0620")
         mount("proc", f"{self.root}/proc", "proc")
         self.mount_overlay(f"{self.root}/layers", f"{self.root}/over/lay")
         os.chroot(self.root)
