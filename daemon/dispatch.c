@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "daemon/conn.h"
+#include "proto/uri.h"
 
 #define METHODS_LEN 7
 
@@ -37,11 +38,23 @@ static void find_route(struct exchange *x, unsigned *allowed)
 	}
 }
 
+/* A browser's WebSocket can set no header; what it can is its query. */
+static const struct str *find_authorization(struct exchange *x, struct str *room)
+{
+	const struct str *value = http_header_find(x->head, STR("authorization"));
+	const struct str *upgrade = http_header_find(x->head, STR("upgrade"));
+
+	if (value || !upgrade || !str_eq_nocase(*upgrade, STR("websocket")))
+		return value;
+	return uri_query(exchange_arena(x), x->head->query, STR("authorization"), room) > 0 ? room
+											    : NULL;
+}
+
 static bool is_authorized(struct exchange *x)
 {
 	const struct server_config *config = server_config(x->conn->server);
-	const struct str *value = http_header_find(x->head, STR("authorization"));
-	struct str token;
+	struct str token, room;
+	const struct str *value = find_authorization(x, &room);
 
 	if (x->conn->admission != ADMIT_TOKEN || (x->route && x->route->is_open))
 		return true;
