@@ -15,7 +15,8 @@
 #include "daemon/file.h"
 #include "proto/json.h"
 
-#define DRAIN_MS_DEFAULT 10000
+#define DRAIN_MS_DEFAULT  10000
+#define VIEWER_MS_DEFAULT 30000
 
 enum kind {
 	KIND_PATH,
@@ -26,7 +27,8 @@ enum kind {
 	KIND_SYNC,
 	KIND_LEVEL,
 	KIND_DRAIN,
-	KIND_COUNT
+	KIND_COUNT,
+	KIND_VIEWER
 };
 
 struct setting {
@@ -53,6 +55,7 @@ static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_LOG_LEVEL]       = {"log_level",       KIND_LEVEL,   true,  AT(log_level)},
 	[CONFIG_DRAIN]           = {"drain",           KIND_DRAIN,   true,  AT(drain_ms)},
 	[CONFIG_MAX_CONNECTIONS] = {"max_connections", KIND_COUNT,   false, AT(max_connections)},
+	[CONFIG_VIEWER_TIMEOUT]  = {"viewer_timeout",  KIND_VIEWER,  true,  AT(viewer_timeout_ms)},
 };
 /* clang-format on */
 
@@ -63,6 +66,7 @@ void config_init(struct config *config)
 	config->log_level = LOG_INFO_LEVEL;
 	config->store_sync = STORE_SYNC_NORMAL;
 	config->drain_ms = DRAIN_MS_DEFAULT;
+	config->viewer_timeout_ms = VIEWER_MS_DEFAULT;
 }
 
 const char *config_setting_name(enum config_setting setting)
@@ -166,7 +170,7 @@ static int set_sync(enum store_sync *ret, struct str value, struct err *err)
 	return 0;
 }
 
-static int set_drain(unsigned *ret_ms, struct str value, struct err *err)
+static int set_duration(unsigned *ret_ms, struct str value, struct err *err)
 {
 	uint64_t ms;
 	int r = duration_parse(value, &ms);
@@ -178,6 +182,19 @@ static int set_drain(unsigned *ret_ms, struct str value, struct err *err)
 		return err_set(err, -ERANGE, ERR_INVALID_REQUEST, "is at most a day");
 	*ret_ms = (unsigned)ms;
 	return 0;
+}
+
+/* None at all would send away whoever has a slow line. */
+static int set_viewer(unsigned *ret_ms, struct str value, struct err *err)
+{
+	unsigned ms;
+	int r = set_duration(&ms, value, err);
+
+	if (r == 0 && ms < CONFIG_VIEWER_MS_MIN)
+		r = err_set(err, -ERANGE, ERR_INVALID_REQUEST, "is at least a second");
+	if (r == 0)
+		*ret_ms = ms;
+	return r;
 }
 
 static int set_count(unsigned *ret, struct str value, struct err *err)
@@ -217,7 +234,9 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
 			       "must be \"error\", \"warn\", \"info\" or \"debug\"");
 	case KIND_DRAIN:
-		return set_drain(at, value, err);
+		return set_duration(at, value, err);
+	case KIND_VIEWER:
+		return set_viewer(at, value, err);
 	case KIND_COUNT:
 		break;
 	}

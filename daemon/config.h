@@ -21,6 +21,7 @@
 #define CONFIG_FILE_SIZE_MAX   (64 * 1024)
 #define CONFIG_CONNECTIONS_MAX 1000000
 #define CONFIG_DRAIN_MS_MAX    (24 * 3600 * 1000)
+#define CONFIG_VIEWER_MS_MIN   1000
 
 enum config_setting {
 	CONFIG_SOCKET,
@@ -36,6 +37,7 @@ enum config_setting {
 	CONFIG_LOG_LEVEL,
 	CONFIG_DRAIN,
 	CONFIG_MAX_CONNECTIONS,
+	CONFIG_VIEWER_TIMEOUT,
 	CONFIG_SETTING_COUNT,
 };
 
@@ -53,6 +55,7 @@ struct config {
 	enum log_level log_level;
 	unsigned drain_ms;        /* "drain" */
 	unsigned max_connections; /* 0: as the server thinks best */
+	unsigned viewer_timeout_ms;
 };
 
 void config_init(struct config *config);

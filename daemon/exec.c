@@ -153,17 +153,17 @@ bool exec_stdin_is_open(const struct exec *exec)
 
 /* --- what init says --- */
 
-/* The writing end of stdin if it has one, then two reading ends; nothing else is let in. */
+/* The writing end of stdin if it has one, then the reading ends; nothing else is let in. */
 static bool are_its_pipes(struct exec *e, const struct channel_frame *f)
 {
-	unsigned inputs;
+	unsigned outputs = exec_stranger_is_terminal(e->number) ? 1 : 2, inputs;
 
 	if (!e->has_streams)
 		return f->fds_len == 0;
 	if (e->is_adopting) /* an earlier berthd may have ended its stdin */
-		exec_pipe_want(&e->input, f->fds_len == 3);
+		exec_pipe_want(&e->input, f->fds_len == outputs + 1);
 	inputs = exec_pipe_is_wanted(&e->input) ? 1 : 0;
-	if (f->fds_len != inputs + 2)
+	if (f->fds_len != inputs + outputs)
 		return false;
 	for (unsigned i = 0; i < f->fds_len; i++) {
 		if (!exec_pipe_fits(f->fds[i], i < inputs ? O_WRONLY : O_RDONLY))
@@ -196,7 +196,7 @@ static void on_started(struct exec *e, const struct agent_event *event)
 	e->state = EXEC_RUNNING;
 	if (exec_pipe_is_wanted(&e->input))
 		exec_pipe_open_write(&e->input, take_fd(&f->fds[n++]));
-	for (int i = 0; i < 2 && e->has_streams; i++)
+	for (int i = 0; n < f->fds_len; i++)
 		exec_pipe_open_read(&e->output[i], take_fd(&f->fds[n++]));
 	if (e->is_paused)
 		exec_pause(e);
@@ -376,6 +376,8 @@ static int send_exec(struct exec *e, const struct exec_request *r)
 		.env = r->env,
 		.cwd = r->cwd,
 		.user = r->user,
+		.cols = r->cols,
+		.rows = r->rows,
 	};
 	int fds[2], result;
 	unsigned fds_len = 0;
@@ -393,6 +395,8 @@ static int send_exec(struct exec *e, const struct exec_request *r)
 		frame.flags |= AGENT_EXEC_SESSION;
 	if (r->is_kept)
 		frame.flags |= AGENT_EXEC_KEPT;
+	if (r->is_terminal)
+		frame.flags |= AGENT_EXEC_TERMINAL;
 	if (e->group.fd >= 0)
 		fds[fds_len++] = e->group.fd;
 	if (r->argv.len + r->env.len > ARGS_INLINE_MAX) {

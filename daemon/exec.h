@@ -15,6 +15,8 @@
  *	running ──EXITED──> draining ──> `exited` ──> settling ──nothing is left──> ended
  *	   ^
  *	adopting, when an earlier berthd started it (LIVE, and EXITED if it has)
+ *
+ * One on a terminal (is_terminal, kept too) has no stderr: all that it prints is its stdout.
  */
 #ifndef BERTH_DAEMON_EXEC_H
 #define BERTH_DAEMON_EXEC_H
@@ -121,6 +123,8 @@ struct exec *exec_adopt(struct sandbox *sb, uint64_t number, const struct exec_o
 			struct err *err);
 /* From now on; 0: none. At the end of it the tree is ended: EXEC_TIMEOUT. */
 void exec_set_timeout(struct exec *exec, uint64_t timeout_ms);
+/* A terminal's; in cells, each at most AGENT_CELLS_MAX. */
+void exec_resize(struct exec *exec, uint32_t cols, uint32_t rows);
 /* To everything of its tree that can be found, beginning with its main process, if it runs. */
 void exec_signal(struct exec *exec, int signal);
 /* berthd stops, or the owner goes: nothing is called any more, the exec lives on with init. */

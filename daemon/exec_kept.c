@@ -122,6 +122,8 @@ void exec_kept_started(struct exec *e, uint32_t pid)
 {
 	if (exec_has_group(e))
 		find_group(e);
+	if (e->kept.cols)
+		exec_resize(e, e->kept.cols, e->kept.rows);
 	e->ops->started(e->arg, pid);
 }
 
@@ -206,6 +208,23 @@ void exec_set_timeout(struct exec *exec, uint64_t timeout_ms)
 		uv_timer_start(&exec->timer, exec_on_timeout, timeout_ms, 0);
 	else
 		uv_timer_stop(&exec->timer);
+}
+
+void exec_resize(struct exec *exec, uint32_t cols, uint32_t rows)
+{
+	struct agent_resize frame = {exec->number, cols, rows};
+
+	/* Init has yet to tell of it, as of one that is being adopted. */
+	if (exec->state == EXEC_SPAWNING) {
+		exec->kept.cols = cols;
+		exec->kept.rows = rows;
+	} else if (exec->sb->agent && exec->state == EXEC_RUNNING) {
+		agent_send(exec->sb->agent, &(struct channel_message){
+						    .head = {AGENT_RESIZE, FRAME_VERSION, 0},
+						    .fields = agent_resize_fields,
+						    .value = &frame,
+					    });
+	}
 }
 
 void exec_signal(struct exec *exec, int signal)

@@ -20,6 +20,7 @@ struct exec_kept {
 	bool is_settled;         /* nothing of the tree is left, or nobody can know */
 	bool is_tree_lost;       /* the latter */
 	bool is_marked;          /* so the last of its output is in the pipes, and counted */
+	uint32_t cols, rows;     /* of a terminal that does not run yet; 0: as it is */
 };
 
 struct exec {

@@ -18,8 +18,9 @@
 
 /* --- reading the request --- */
 
-int handle_process_find(struct exchange *x, struct process **ret, struct err *err)
+static int find(struct exchange *x, bool is_terminal, struct process **ret, struct err *err)
 {
+	const char *what = is_terminal ? "terminal" : "process";
 	struct sandbox *sb;
 	struct sandbox_id id;
 	struct str text;
@@ -30,14 +31,26 @@ int handle_process_find(struct exchange *x, struct process **ret, struct err *er
 	if (uri_decode(exchange_arena(x), exchange_captures(x)->items[1], &text) < 0 ||
 	    sandbox_id_parse(text, &id) < 0)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "a process ID has 1 to 63 letters, digits and dashes, and begins "
-			       "and ends with a letter or digit");
+			       "a %s ID has 1 to 63 letters, digits and dashes, and begins "
+			       "and ends with a letter or digit",
+			       what);
 	*ret = process_find(sb, &id);
 	/* Nobody was told yet of one that is being started. */
-	if (!*ret || ((*ret)->state == PROCESS_STARTING && !(*ret)->is_revived))
-		return err_set(err, -ENOENT, ERR_NOT_FOUND,
-			       "there is no process \"%s\" in the sandbox", id.text);
+	if (!*ret || (*ret)->is_terminal != is_terminal ||
+	    ((*ret)->state == PROCESS_STARTING && !(*ret)->is_revived))
+		return err_set(err, -ENOENT, ERR_NOT_FOUND, "there is no %s \"%s\" in the sandbox",
+			       what, id.text);
 	return 0;
+}
+
+int handle_process_find(struct exchange *x, struct process **ret, struct err *err)
+{
+	return find(x, false, ret, err);
+}
+
+int handle_terminal_find(struct exchange *x, struct process **ret, struct err *err)
+{
+	return find(x, true, ret, err);
 }
 
 /* One request about a process that is being adopted. */
@@ -200,21 +213,37 @@ void handle_process_get(struct exchange *x)
 		handle_process_reply(x, p);
 }
 
-static void write_all(struct json_writer *w, struct sandbox *sb)
+static void write_all(struct json_writer *w, struct sandbox *sb, bool are_terminals)
 {
 	json_array(w);
 	list_for_each (node, &sb->processes) {
 		struct process *p = list_entry(node, struct process, link);
 
-		if (p->state != PROCESS_STARTING || p->is_revived)
+		if (p->is_terminal == are_terminals &&
+		    (p->state != PROCESS_STARTING || p->is_revived))
 			write_process(w, p);
 	}
 	json_array_end(w);
 }
 
+static void write_processes(struct json_writer *w, struct sandbox *sb)
+{
+	write_all(w, sb, false);
+}
+
+static void write_terminals(struct json_writer *w, struct sandbox *sb)
+{
+	write_all(w, sb, true);
+}
+
 void handle_process_list(struct exchange *x)
 {
-	handle_show(x, write_all);
+	handle_show(x, write_processes);
+}
+
+void handle_terminal_list(struct exchange *x)
+{
+	handle_show(x, write_terminals);
 }
 
 /* --- signals --- */
@@ -360,26 +389,30 @@ static int take_grace(struct exchange *x, uint64_t *ret, struct err *err)
 	return r;
 }
 
+void handle_process_end(struct exchange *x, struct process *p, uint64_t grace_ms)
+{
+	struct end_call *c = end_call_new(x, p->sb, 1);
+
+	if (!c)
+		return;
+	end_one(c, p, grace_ms);
+	c->pending--;
+	finish_end(c);
+}
+
 void handle_process_delete(struct exchange *x)
 {
 	uint64_t grace_ms = 0;
-	struct end_call *c;
 	struct process *p;
 	struct err err;
 	int r = handle_process_find(x, &p, &err);
 
 	if (r == 0)
 		r = take_grace(x, &grace_ms, &err);
-	if (r < 0) {
+	if (r < 0)
 		exchange_reply_err(x, &err);
-		return;
-	}
-	c = end_call_new(x, p->sb, 1);
-	if (!c)
-		return;
-	end_one(c, p, grace_ms);
-	c->pending--;
-	finish_end(c);
+	else
+		handle_process_end(x, p, grace_ms);
 }
 
 void handle_process_delete_all(struct exchange *x)
@@ -403,7 +436,7 @@ void handle_process_delete_all(struct exchange *x)
 	list_for_each_safe (node, &sb->processes) {
 		struct process *p = list_entry(node, struct process, link);
 
-		if (p->state != PROCESS_ENDED)
+		if (p->state != PROCESS_ENDED && !p->is_terminal)
 			end_one(c, p, grace_ms);
 	}
 	c->pending--;

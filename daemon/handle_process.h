@@ -7,6 +7,10 @@
 
 /* The process that the path names, and its sandbox; ERR_NOT_FOUND, or as handle_find(). */
 int handle_process_find(struct exchange *x, struct process **ret, struct err *err);
+/* Terminals are found by this, and not by the other. */
+int handle_terminal_find(struct exchange *x, struct process **ret, struct err *err);
+/* Ends it, and answers when it is gone. */
+void handle_process_end(struct exchange *x, struct process *p, uint64_t grace_ms);
 
 /*
  * What needs the process itself must wait while the sandbox is being adopted from an earlier

@@ -179,7 +179,10 @@ int handle_env(struct arena *arena, const struct sandbox *sb, struct exec_reques
 	/* HOME is init's to add: it is the user's, whom only the sandbox's files know. */
 	static const char base[] =
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\0"
-		"LANG=C.UTF-8";
+		"LANG=C.UTF-8\0"
+		"TERM=xterm-256color";
+	size_t base_len =
+		request->is_terminal ? sizeof(base) : sizeof(base) - sizeof("TERM=xterm-256color");
 	struct str own = sb->settings.env;
 	struct buf list;
 	char *copy = NULL;
@@ -194,7 +197,7 @@ int handle_env(struct arena *arena, const struct sandbox *sb, struct exec_reques
 	if (r == 0 && len)
 		copy = arena_strndup(arena, buf_at(&list), len);
 	if (r == 0)
-		r = add_missing(arena, &list, (struct str){base, sizeof(base)},
+		r = add_missing(arena, &list, (struct str){base, base_len},
 				(struct str){copy, len});
 	len = buf_len(&list);
 	copy = r == 0 ? arena_strndup(arena, buf_at(&list), len) : NULL;

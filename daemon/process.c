@@ -59,6 +59,7 @@ static struct process *process_new(struct sandbox *sb, const struct sandbox_id *
 	p->holders = 1; /* the sandbox */
 	list_init(&p->starts);
 	list_init(&p->ends);
+	list_init(&p->viewers);
 	list_append(&sb->processes, &p->link);
 	sb->processes_len++;
 	return p;
@@ -297,6 +298,12 @@ static void on_started(void *arg, uint32_t pid)
 /* `ended` follows with the same, when nothing is left. */
 static void on_exited(void *arg, const struct exec_end *end)
 {
+	struct process *p = arg;
+
+	p->has_exited = true;
+	p->main_end = *end;
+	if (p->is_terminal && p->journal)
+		journal_tell(p->journal); /* its viewers wait for no survivors */
 }
 
 static void on_stdin_ready(void *arg)
@@ -334,6 +341,7 @@ static int launch(struct process *p, const struct process_request *request, stru
 	p->started_at_ms = registry_now_ms();
 	p->ended_at_ms = 0;
 	p->is_adopted = p->is_stdin_ended = p->is_over = false;
+	p->has_exited = p->is_throttled = p->is_input_full = false;
 	p->timeout_ms = exec.timeout_ms;
 	p->exec = exec_new(p->sb, &exec, &exec_ops, p, err);
 	if (!p->exec)
@@ -348,10 +356,11 @@ static int make_way(struct sandbox *sb, const struct sandbox_id *id, struct err 
 	struct process *p = process_find(sb, id);
 
 	if (p && p->state != PROCESS_ENDED)
-		return err_set(err, -EEXIST, ERR_CONFLICT,
-			       "a process \"%s\" is running already: end it first, or choose "
-			       "another ID",
-			       id->text);
+		return err_set(
+			err, -EEXIST, ERR_CONFLICT,
+			"a process or terminal \"%s\" is running already: end it first, or choose "
+			"another ID",
+			id->text);
 	if (p && drop(p) < 0)
 		return err_set(err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
 	return 0;
@@ -370,6 +379,8 @@ int process_start(struct sandbox *sb, const struct process_request *request,
 	if (r < 0)
 		return r;
 	p = process_new(sb, &id);
+	if (p)
+		p->is_terminal = request->exec.is_terminal;
 	if (!p || process_record_describe(p, request) < 0) {
 		if (p)
 			forget(p);

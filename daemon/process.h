@@ -28,6 +28,7 @@
 
 #define PROCESS_ENDED_MAX     256                /* that are kept of a sandbox, the last */
 #define PROCESS_AUTOSTART_MAX 64                 /* of a sandbox, besides those */
+#define TERMINAL_OUTPUT_BYTES (1024 * 1024)      /* kept of a terminal */
 #define PROCESS_OUTPUT_BYTES  (32 * 1024 * 1024) /* kept of each, unless the settings say else */
 
 enum process_state { PROCESS_STARTING, PROCESS_RUNNING, PROCESS_ENDING, PROCESS_ENDED };
@@ -43,7 +44,7 @@ struct process_wait {
 	void (*done)(struct process_wait *wait, struct process *p, const struct err *err);
 };
 
-/* Read by handlers; written by process*.c alone. */
+/* Read by handlers; written by process*.c alone, but for what is a terminal's. */
 struct process {
 	struct list link;   /* sandbox's processes, as they were started */
 	struct sandbox *sb; /* NULL: it is nobody's any more, but for those that hold it */
@@ -56,6 +57,11 @@ struct process {
 	int64_t started_at_ms, ended_at_ms;
 	uint64_t timeout_ms;
 	bool is_autostart, is_adopted, is_revived;
+	bool is_terminal;
+	bool has_exited; /* its main process, as main_end says; what it left still runs */
+	struct exec_end main_end;
+	struct list viewers; /* of a terminal, see daemon/terminal.h */
+	bool is_throttled, is_input_full;
 	bool is_over;       /* its end is stored, so that it can be told */
 	struct str spec;    /* of one that is started again; else empty */
 	struct str command; /* frame list, cut; and its directory: for those who look */

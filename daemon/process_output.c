@@ -14,7 +14,7 @@ int process_output_open(struct process *p, struct err *err)
 
 	if (p->journal)
 		return 0; /* also of one that has no sandbox any more */
-	bound = p->sb->settings.limits.output_bytes;
+	bound = p->is_terminal ? TERMINAL_OUTPUT_BYTES : p->sb->settings.limits.output_bytes;
 	r = logs_make(registry_logs(p->sb->registry), &p->sb->id, &p->id, path, err);
 	return r < 0 ? r
 		     : journal_open(&p->journal, path, bound ? bound : PROCESS_OUTPUT_BYTES, err);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "daemon/exec_stranger.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
 #include "proto/frame.h"
@@ -134,6 +135,7 @@ int process_record_restore(struct process *p, const struct process_fact *fact)
 
 	p->generation = fact->generation;
 	p->number = fact->exec;
+	p->is_terminal = exec_stranger_is_terminal(fact->exec);
 	p->pid = fact->pid;
 	p->started_at_ms = fact->started_at_ms;
 	p->ended_at_ms = fact->ended_at_ms;

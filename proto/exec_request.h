@@ -26,11 +26,13 @@ struct exec_request {
 	struct str stdin_bytes; /* decoded */
 	bool has_stdin;
 	bool detach;
-	bool is_worker;           /* no program of the client's: a file worker, see proto/file.h */
-	bool is_kept;             /* it outlives berthd, see daemon/exec.h */
-	bool is_session;          /* it is the shell of a session, without streams */
-	bool is_text;             /* argv is ["sh", "-c", command] */
-	bool has_cwd;             /* one was given */
+	bool is_worker;   /* no program of the client's: a file worker, see proto/file.h */
+	bool is_kept;     /* it outlives berthd, see daemon/exec.h */
+	bool is_session;  /* it is the shell of a session, without streams */
+	bool is_text;     /* argv is ["sh", "-c", command] */
+	bool has_cwd;     /* one was given */
+	bool is_terminal; /* kept, on a pty of this size; 0: the usual */
+	uint32_t cols, rows;
 	struct exec_shell *shell; /* argv's one string is a command for it */
 	uint64_t timeout_ms;      /* 0: none */
 	uint64_t max_output_bytes;
@@ -54,6 +56,11 @@ struct process_request {
 
 int process_request_parse(struct arena *arena, struct str body, struct process_request *ret,
 			  struct err *err);
+/* The body of POST .../terminals. */
+int terminal_request_parse(struct arena *arena, struct str body, struct process_request *ret,
+			   struct err *err);
+/* The shell of a terminal, as a frame list: `shell`, or if that is empty the best that is there. */
+int terminal_request_shell(struct arena *arena, struct str shell, struct str *ret);
 /* Its stored form: a body that process_request_parse() reads. */
 int process_request_store(const struct process_request *request, struct buf *out);
 

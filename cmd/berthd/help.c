@@ -10,6 +10,7 @@ const struct help_setting help_settings[] = {
 	{ CONFIG_STORE_SYNC,      "\"normal\" survives any crash of Berth, \"full\" a power failure too" },
 	{ CONFIG_DRAIN,           "how long requests may take when it stops, such as \"30s\"" },
 	{ CONFIG_MAX_CONNECTIONS, "how many at once; a number" },
+	{ CONFIG_VIEWER_TIMEOUT,  "how long a terminal waits for a viewer that takes nothing (30s)" },
 	{ CONFIG_SETTING_COUNT },
 };
 

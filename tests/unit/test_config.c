@@ -30,7 +30,7 @@ static void test_defaults(void)
 	check(strstr(c.paths.socket, "/berthd/api.sock"));
 	check(c.socket_gid == (gid_t)-1 && config_socket_mode(&c) == 0600);
 	check(c.store_sync == STORE_SYNC_NORMAL && c.log_level == LOG_INFO_LEVEL);
-	check(c.drain_ms == 10000 && c.max_connections == 0);
+	check(c.drain_ms == 10000 && c.max_connections == 0 && c.viewer_timeout_ms == 30000);
 	check(!c.listen.host[0] && !c.preview.host[0] && !c.runtime[0] && !c.token_file[0]);
 	check_str(c.file, scratch_path("config.json"));
 	tap_ok("an empty file is all defaults");
@@ -48,7 +48,7 @@ static void test_all(void)
 		 "\"run_dir\": \"run\", \"runtime\": \"/bin/true\", \"listen\": \"[::1]:0\","
 		 "\"token_file\": \"keys/tokens\", \"preview\": \"localhost:8080\","
 		 "\"store_sync\": \"full\", \"log_level\": \"debug\", \"drain\": \"2m\","
-		 "\"max_connections\": 17}",
+		 "\"max_connections\": 17, \"viewer_timeout\": \"5s\"}",
 		 group ? group->gr_name : "root");
 	check(read_text(&c, text, &err) == 0 && config_finish(&c, &err) == 0);
 	check_str(c.paths.socket, "/r/s.sock");
@@ -61,7 +61,7 @@ static void test_all(void)
 	check(c.listen.port == 0 && c.preview.port == 8080);
 	check_str(c.preview.host, "localhost");
 	check(c.store_sync == STORE_SYNC_FULL && c.log_level == LOG_DEBUG_LEVEL);
-	check(c.drain_ms == 120000 && c.max_connections == 17);
+	check(c.drain_ms == 120000 && c.max_connections == 17 && c.viewer_timeout_ms == 5000);
 	tap_ok("every setting is read; relative paths count from the file");
 }
 
@@ -87,6 +87,8 @@ static void test_bad_fields(void)
 		{"{\"log_level\": \"loud\"}",            {"log_level: ", "\"warn\""}},
 		{"{\"drain\": \"10\"}",                  {"drain: ", "duration"}},
 		{"{\"drain\": \"2d\"}",                  {"drain: ", "at most"}},
+		{"{\"viewer_timeout\": \"999ms\"}",     {"viewer_timeout: ", "at least a second"}},
+		{"{\"viewer_timeout\": \"2d\"}",        {"viewer_timeout: ", "at most"}},
 		{"{\"max_connections\": 0}",             {"max_connections: ", "between 1 and"}},
 		{"{\"max_connections\": -1}",            {"max_connections", ""}},
 		{"{\"max_connections\": 1000001}",       {"max_connections: ", "between 1 and"}},
