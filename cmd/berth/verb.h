@@ -74,6 +74,7 @@ struct verb {
 	int (*run)(const struct call *call); /* gives the exit code */
 };
 
+extern const struct verb verb_attach;
 extern const struct verb verb_cat;
 extern const struct verb verb_complete;
 extern const struct verb verb_cp;
@@ -93,6 +94,7 @@ extern const struct verb verb_put;
 extern const struct verb verb_rm;
 extern const struct verb verb_run;
 extern const struct verb verb_session;
+extern const struct verb verb_shell;
 extern const struct verb verb_start;
 extern const struct verb verb_stop;
 extern const struct verb verb_tar;

@@ -7,8 +7,8 @@ import sys
 
 from harness import HERE, INFO, check, equal, http, main
 
-VERBS = ["run", "exec", "create", "ls", "inspect", "start", "stop", "rm", "ps", "logs", "wait", "kill", "session",
-         "files", "cat", "put", "cp", "tar", "watch", "up", "down", "info", "doctor", "version", "help", "complete"]
+VERBS = ["run", "exec", "shell", "attach", "create", "ls", "inspect", "start", "stop", "rm", "ps", "logs", "wait", "kill",
+         "session", "files", "cat", "put", "cp", "tar", "watch", "up", "down", "info", "doctor", "version", "help", "complete"]
 
 
 def help_lists_verbs(place):
