@@ -131,6 +131,20 @@ const cases = {
     });
   },
 
+  async terminals() {
+    await with_session(async (session) => {
+      assert.equal(session.supportsPty(), true);
+      const first = await exec(session, 'tty; stty size; echo "$GREETING"; read line; echo "got $line"', { tty: true });
+      const id = Number(first.match(/session ID (\d+)/u)?.[1]);
+      assert.ok(id > 0, first);
+      assert.match(first, /\/dev\/pts\/\d+[^]*24 80[^]*it's me/u);
+      assert.match(await session.writeStdin({ sessionId: id, chars: 'a line ü\n' }), /got a line ü/u);
+      assert.match(await session.writeStdin({ sessionId: id, chars: 'exit 3\n', yieldTimeMs: 5000 }), /exited with code 3/u);
+      const long = await exec(session, 'exec sleep 1000', { tty: true });
+      assert.match(long, /session ID \d+/u); // it ends with the session, below
+    });
+  },
+
   async ends() {
     const session = await client().create({ manifest });
     assert.equal(await session.running(), true);

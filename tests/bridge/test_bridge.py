@@ -86,6 +86,12 @@ def test_archives(g):
     run_case(g, "archives")
 
 
+def test_terminals(g):
+    """The execCommand of a session with `tty`, and what is typed into it."""
+    run_case(g, "terminals")
+    equal(g.list_all(), [], "sandboxes after close")
+
+
 def test_ends(g):
     """After delete nothing is there, and close is not refused."""
     run_case(g, "ends")
@@ -109,5 +115,6 @@ if __name__ == "__main__":
         # What is tested is npm's to give; README.md names this skip.
         print("1..0 # SKIP", " ".join(str(missing).split())[:300], flush=True)
         sys.exit(0)
-    main([test_commands, test_timeout, test_files, test_editor, test_archives, test_ends, test_mounts, test_tokens],
+    main([test_commands, test_timeout, test_files, test_editor, test_archives, test_terminals, test_ends, test_mounts,
+          test_tokens],
          start=lambda test: False)
