@@ -468,6 +468,9 @@ def main(tests, start=lambda test: True):
     """Each test has a daemon of its own, and fails if anything is left behind."""
     build, mode, runtime = sys.argv[1:4]
     wanted = sys.argv[4:]
+    unknown = set(wanted) - {t.__name__ for t in tests}
+    if unknown:
+        sys.exit(f"{sys.argv[0]} has no {', '.join(sorted(unknown))}")
     tests = [t for t in tests if (not wanted or t.__name__ in wanted) and getattr(t, "mode", mode) == mode]
     failed = 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
