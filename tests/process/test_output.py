@@ -21,7 +21,7 @@ def lines(first, last):
 
 
 def test_cursors(g):
-    """From any cursor the rest, and nothing else; both streams in the order in which they came."""
+    """[25] From any cursor the rest, and nothing else; both streams in the order in which they came."""
     start(g, "a", "for i in 1 2 3; do echo out $i; sleep 0.05; echo err $i >&2; sleep 0.05; done", id="x")
     ended(g, "a", "x")
     whole = read(g, "a", "x")
@@ -140,7 +140,7 @@ def test_rotation(g):
 
 
 def test_flood(g):
-    """Much output that nobody reads holds up no exec, and grows nothing (SECURITY-CHECKS 25)."""
+    """[25] Much output that nobody reads holds up no exec, and grows nothing."""
     size = int(1024 * MB * SCALE)
     g.out("a", ["true"])
     with Peak(g.berthd.pid) as peak:

@@ -37,7 +37,7 @@ def test_life(g):
 
 
 def test_job_control(g):
-    """Ctrl-C, Ctrl-Z and fg, by the keys and by the route."""
+    """[28] Ctrl-C, Ctrl-Z and fg, by the keys and by the route."""
     start(g, "a", id="t")
     with view(g, "a", "t") as v:
         v.until("$ ")
@@ -66,7 +66,7 @@ def test_job_control(g):
 
 
 def test_resize(g):
-    """By a message, and by whoever comes to view."""
+    """[28] Resized by a message, and by whoever comes to view."""
     start(g, "a", id="t")
     with view(g, "a", "t") as v:
         v.until("$ ")
@@ -104,7 +104,7 @@ def test_viewers(g):
 
 
 def test_flood(g):
-    """All that is printed comes, however slowly it is read, and nothing grows meanwhile."""
+    """[28] All that is printed comes, however slowly it is read, and nothing grows meanwhile."""
     count = 400000
     start(g, "a", ["sh", "-c", f"stty -opost -echo; echo go; read x; seq {count}; exit 5"], id="t")
     with view(g, "a", "t") as slow, view(g, "a", "t") as fast:
@@ -404,7 +404,7 @@ def test_refused(g):
 
 
 def test_tiocsti(g):
-    """Nothing inside can type into its own terminal."""
+    """[28] Nothing inside can type into its own terminal."""
     # The kernel looks at 32 bits of what a system call has 64 of.
     start(g, "a", ["python3", "-c", "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
                    "ioctl = {'x86_64': 16}.get(__import__('os').uname().machine, 29)\n"
