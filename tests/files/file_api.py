@@ -66,9 +66,10 @@ def temporary(g, folder):
 
 def workers(g):
     """The pids of the workers themselves: above one there may be a process that minds its tree."""
-    found = []
-    for pid in filter(g.is_sandboxed, g.processes()):
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            if file.read().startswith(b"berth-files\0"):
-                found.append(pid)
-    return found
+    def words(pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                return file.read().split(b"\0")
+        except OSError:
+            return []  # it has ended
+    return [p for p in g.processes() if g.is_sandboxed(p) and words(p)[:1] == [b"berth-files"]]

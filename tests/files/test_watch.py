@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 
-from file_api import MB, Peak, check, equal, ground, main, put, refused, target, until
+from file_api import MB, Peak, check, equal, ground, main, put, refused, target, until, workers
 
 DIRS = int(os.environ.get("BERTH_WATCH_DIRS", "2000" if ground.IS_SANITIZED else "20000"))
 RACE = int(os.environ.get("BERTH_RACE", "40"))
@@ -247,40 +247,27 @@ def test_refused(g):
     until(lambda: g.sandbox("a")["execs"] == 0, "no watcher is left")
 
 
-def watchers(g):
-    """Processes of sandboxes that run as file workers."""
-    def words(pid):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                return file.read().split(b"\0")
-        except OSError:
-            return []
-    return [p for p in g.processes() if g.is_sandboxed(p) and words(p)[:1] == [b"berth-files"]]
-
-
 def test_churn(g):
     """Clients come and go: one watcher as long as there is one, none after the last."""
-    def workers():
-        return watchers(g)
     with Watch(g) as w:
-        first = until(workers, "the watcher")
+        first = until(lambda: workers(g), "the watcher")
         equal(len(first), 1, "watchers")
         for i in range(RACE):
             with Watch(g, recursive=1) as other:
                 equal(other.all(g, f"touch {i}")[0], f"create {i}", "another")
                 equal(w.until(f"create {i}")[-1], f"create {i}", "the first")
-        equal(workers(), first, "one for all of them")
-    until(lambda: not workers() and g.sandbox("a")["execs"] == 0, "the watcher to end with the last")
+        equal(workers(g), first, "one for all of them")
+    until(lambda: not workers(g) and g.sandbox("a")["execs"] == 0, "the watcher to end with the last")
     clients = [Watch(g) for _ in range(64)]
     refused(g.get(target("watch", "/workspace")), 503, "capacity_exceeded", "64")
-    equal(len(workers()), 1, "watchers")
+    equal(len(workers(g)), 1, "watchers")
     g.out("a", "touch all")
     equal({c.next() for c in clients}, {"create all"}, "all of them")
     for c in clients:
         c.close()
-    until(lambda: not workers(), "the watcher to end with the last")
+    until(lambda: not workers(g), "the watcher to end with the last")
     with Watch(g) as w:
-        os.kill(workers()[0], 9)
+        os.kill(workers(g)[0], 9)
         check(w.next().startswith("error exec_"), "killed")
     with Watch(g) as w:
         equal(w.all(g, "touch again"), ["create again"], "and a new one")
@@ -291,7 +278,7 @@ def test_berthd_dies(g):
     with Watch(g):
         g.kill_berthd()
     g.start()
-    until(lambda: not watchers(g), "the watcher of the dead")
+    until(lambda: not workers(g), "the watcher of the dead")
     with Watch(g) as w:
         equal(w.all(g, "touch f"), ["create f"], "and on it goes")
 
@@ -354,7 +341,7 @@ def test_storm(g):
 def test_overflow(g):
     """[20] Events are lost while the watcher is stopped: that is said, and from then on it is whole again."""
     with Watch(g, recursive=1) as w:
-        pid, = watchers(g)
+        pid, = workers(g)
         os.kill(pid, 19)
         with open("/proc/sys/fs/inotify/max_queued_events", encoding="utf-8") as file:
             most = int(file.read())
@@ -371,7 +358,7 @@ def test_overflow(g):
 @contextlib.contextmanager
 def stopped(g):
     """The watcher sees what happens meanwhile only afterwards, all at once."""
-    pid, = watchers(g)
+    pid, = workers(g)
     os.kill(pid, 19)
     try:
         yield
