@@ -27,8 +27,8 @@ if os.fork() == 0:
     os._exit(0)
 signal.pause()
 """
-# The last word needs no fork: a shell that ended early would leave its bomb running, on purpose.
-BOMB = "f() { f | f & }; f; exec sleep 300"
+# After the first fork it needs no other: a shell that ended early would leave its bomb running, on purpose.
+BOMB = "f() { f | f & }; f & exec sleep 300"
 
 
 def ended(result, reason, code):

@@ -13,7 +13,7 @@ from ground import check, equal, lives, main, memory_of, needs_root, until  # no
 # Double-forked, in sessions of their own, deaf to SIGTERM, stopped; and one that is none of it.
 ESCAPE = ("(trap '' TERM HUP; setsid sh -c 'sleep 3000' & ) & (setsid sleep 3000 &) ; sleep 3000 & "
           "kill -STOP $! ; sh -c 'kill -STOP $$' & touch /workspace/up; sleep 3000")
-BOMB = "f() { f | f & }; f; exec sleep 3000"  # a shell that cannot fork would leave it running
+BOMB = "f() { f | f & }; f & exec sleep 3000"  # a shell that cannot fork would leave it running
 THREADS = """
 import threading, time
 try:
