@@ -128,12 +128,13 @@ static int write_mounts(struct buf *out, const struct container_host *host)
 			       "{\"destination\":\"%s\",\"type\":\"%s\",\"source\":\"%s\","
 			       "\"options\":[%s]},",
 			       mounts[i].target, mounts[i].type, mounts[i].type, mounts[i].options);
-	/* With one id there is no group "tty" to give terminals to. */
+	/* With one id there is no group "tty" to give terminals to. The number of terminals is one
+	 * for the whole host. */
 	if (r == 0)
 		r = buf_printf(out,
 			       "{\"destination\":\"/dev/pts\",\"type\":\"devpts\",\"source\":"
 			       "\"devpts\",\"options\":[\"nosuid\",\"noexec\",\"newinstance\","
-			       "\"ptmxmode=0666\",\"mode=0620\"%s]}]",
+			       "\"ptmxmode=0666\",\"mode=0620\",\"max=512\"%s]}]",
 			       host->has_one_id ? "" : ",\"gid=5\"");
 	return r;
 }

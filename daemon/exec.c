@@ -49,7 +49,8 @@ static void on_output(struct exec_pipe *pipe, struct str bytes)
 static size_t on_move(struct exec_pipe *pipe, int fd)
 {
 	struct exec *e = pipe->arg;
-	bool is_wanted = e->state != EXEC_ENDED && !e->is_abandoned && !e->is_paused;
+	bool is_wanted =
+		e->state != EXEC_ENDED && !e->is_abandoned && !e->is_paused && !e->is_dropping;
 
 	if (!e->ops->move || pipe != &e->output[0] || !is_wanted)
 		return 0;
@@ -262,6 +263,12 @@ static void on_lost(struct exec *e)
 	}
 	if (e->is_kept && e->state >= EXEC_DRAINING) {
 		exec_kept_settled(e, true);
+		return;
+	}
+	/* Its group is there still, and what lives in it. */
+	if (e->is_kept && e->state == EXEC_RUNNING && !e->is_ending && exec_has_group(e)) {
+		e->is_lost = true;
+		exec_give_up(e);
 		return;
 	}
 	if (e->is_kept)

@@ -188,7 +188,10 @@ static void set_end_reason(const struct exec *e, struct exec_end *end)
 		end->exit_code = -1;
 		end->signal = 0;
 		snprintf(end->message, sizeof(end->message), "%s",
-			 "berthd had no file descriptors left for its output, so it was ended");
+			 e->is_lost ? "its status cannot be known: somebody inside killed its "
+				      "supervisor; what was left of it was ended"
+				    : "berthd had no file descriptors left for its output, so it "
+				      "was ended");
 	}
 }
 

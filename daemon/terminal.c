@@ -13,7 +13,8 @@
 #include "daemon/websocket.h"
 #include "proto/agent.h"
 
-#define PIECES_PER_TURN 8 /* so that one long replay does not hold up all others */
+#define TURN_NS     (5 * 1000000ULL) /* so that one long replay does not hold up all others */
+#define RESIZES_MAX 200 /* of one viewer in a second: init cannot say that it is enough */
 
 #define CLOSE_NORMAL     1000
 #define CLOSE_GOING_AWAY 1001
@@ -32,6 +33,8 @@ struct viewer {
 	const struct config *config; /* berthd's */
 	unsigned handles;
 	struct buf typed; /* what the terminal has no room for now */
+	uint64_t second;  /* in which `resizes` came */
+	unsigned resizes;
 	bool is_bridge, is_owner;
 	bool is_paused; /* it does not keep up */
 	bool is_over;
@@ -211,9 +214,10 @@ static void on_again(uv_timer_t *timer)
 	struct viewer *v = timer->data;
 	char room[JOURNAL_PIECE_MAX];
 	struct journal_piece piece;
-	int r = 1;
+	uint64_t until_ns = uv_hrtime() + TURN_NS;
+	int r;
 
-	for (int i = 0; i < PIECES_PER_TURN && r == 1; i++) {
+	do {
 		if (v->is_over || v->is_paused)
 			return;
 		r = is_removed(v) ? -ENOENT : journal_read(v->journal, &v->reader, room, &piece);
@@ -221,11 +225,12 @@ static void on_again(uv_timer_t *timer)
 			send_truncated(v, piece.gap);
 		else if (r == 1 && websocket_send(v->ws, false, piece.bytes) < 0)
 			finish(v, CLOSE_INTERNAL, "out of memory");
-	}
+	} while (r == 1 && uv_hrtime() < until_ns);
 	if (v->is_over)
 		return;
+	/* Not 0: libuv before 1.45 runs that in the same turn, before anybody else. */
 	if (r == 1)
-		uv_timer_start(&v->again, on_again, 0, 0);
+		uv_timer_start(&v->again, on_again, 1, 0);
 	else if (r == -ENOENT)
 		finish(v, CLOSE_GOING_AWAY, "what it printed is not kept any more");
 	else if (r < 0)
@@ -294,7 +299,8 @@ int terminal_type(struct process *p, struct str bytes, struct err *err)
 
 static void on_typed(struct viewer *v, struct str bytes)
 {
-	if (buf_len(&v->typed) == 0 && put(v->p, bytes))
+	/* Of nothing nothing would be left to wait for room, and on_room() would pass it by. */
+	if (!bytes.len || (buf_len(&v->typed) == 0 && put(v->p, bytes)))
 		return;
 	websocket_pause(v->ws);
 	if (buf_append_str(&v->typed, bytes) < 0)
@@ -305,6 +311,16 @@ struct control {
 	struct str type;
 	uint64_t cols, rows;
 };
+
+static bool is_too_often(struct viewer *v)
+{
+	uint64_t second = uv_now(v->again.loop) / 1000;
+
+	if (second != v->second)
+		v->resizes = 0;
+	v->second = second;
+	return ++v->resizes > RESIZES_MAX;
+}
 
 static void on_control(struct viewer *v, struct str text)
 {
@@ -327,6 +343,8 @@ static void on_control(struct viewer *v, struct str text)
 	if (!is_good)
 		finish(v, CLOSE_POLICY,
 		       "text must be {\"type\":\"resize\",\"cols\":80,\"rows\":24}");
+	else if (is_too_often(v))
+		finish(v, CLOSE_POLICY, "it resized the terminal too often");
 	else if (v->p->exec)
 		exec_resize(v->p->exec, (uint32_t)c.cols, (uint32_t)c.rows);
 }

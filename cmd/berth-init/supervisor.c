@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -18,7 +20,8 @@
 #include "cmd/berth-init/terminal.h"
 #include "cmd/berth-init/tree.h"
 
-#define END_PAUSE_NS 1000000
+#define END_PAUSE_NS  1000000
+#define RESIZES_AHEAD (16 * 1024) /* bytes as the kernel counts them: room stays for an end */
 
 struct supervisor {
 	int fd, signal_fd, proc_fd;
@@ -302,5 +305,9 @@ int supervisor_signal_tree(int fd, uint32_t signal)
 
 int supervisor_resize(int fd, uint32_t cols, uint32_t rows)
 {
+	int unread;
+
+	if (ioctl(fd, SIOCOUTQ, &unread) == 0 && unread > RESIZES_AHEAD)
+		return -EAGAIN;
 	return ask(fd, (struct request){.order = ORDER_RESIZE, .cols = cols, .rows = rows});
 }

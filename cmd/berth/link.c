@@ -25,7 +25,8 @@
 #define HEAD_MAX   (64 * 1024)
 #define END        "\r\n\r\n"
 #define REASON_MAX 123
-#define TURN_MAX   (32 * 1024) /* received in one link_work(), so that others have their turn */
+#define TURN_MAX   (32 * 1024)    /* received in one link_work(), so that others have their turn */
+#define QUEUED_MAX (TURN_MAX / 2) /* messages: one turn's pings, and some */
 
 struct link {
 	CURL *curl;
@@ -321,6 +322,7 @@ static int reach(struct link *link, const char *url, const char *where, struct e
 
 	curl_easy_setopt(link->curl, CURLOPT_URL, url);
 	curl_easy_setopt(link->curl, CURLOPT_CONNECT_ONLY, 1L);
+	curl_easy_setopt(link->curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(link->curl, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(link->curl, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(link->curl, CURLOPT_NOSIGNAL, 1L);
@@ -432,6 +434,12 @@ short link_events(struct link *link)
 	return (short)(POLLIN | (wslay_event_want_write(link->wslay) ? POLLOUT : 0));
 }
 
+/* Who pings and does not read its pongs would have us keep them all. */
+static bool is_flooded(const struct link *link)
+{
+	return wslay_event_get_queued_msg_count(link->wslay) > QUEUED_MAX;
+}
+
 int link_work(struct link *link, link_message_fn *message, void *arg)
 {
 	int r;
@@ -444,7 +452,9 @@ int link_work(struct link *link, link_message_fn *message, void *arg)
 		r = wslay_event_send(link->wslay);
 	if (link->error)
 		return link->error;
-	return r == 0 && !link->is_ended && wslay_event_get_read_enabled(link->wslay) ? 0 : -EPIPE;
+	if (r != 0 || link->is_ended || is_flooded(link))
+		return -EPIPE;
+	return wslay_event_get_read_enabled(link->wslay) ? 0 : -EPIPE;
 }
 
 int link_send(struct link *link, bool is_text, struct str bytes)

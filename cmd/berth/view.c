@@ -16,6 +16,7 @@
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 #include "proto/json.h"
+#include "proto/sandbox_id.h"
 
 #define TEXT_ARENA_MAX (64 * 1024)
 #define TYPED_MAX      4096
@@ -219,12 +220,19 @@ static int open_link(struct running *r)
 {
 	const struct view *view = r->view;
 	char path[SANDBOX_PATH_MAX], suffix[160];
+	struct sandbox_id id;
 	struct err err;
-	int error;
+	int error = 0;
 
-	snprintf(suffix, sizeof(suffix), "/terminals/%.63s/connect%s", view->terminal,
-		 view->is_new ? "?cursor=0" : "");
-	error = sandbox_path(view->id, suffix, path, &err);
+	/* It may be what the daemon said: it goes into a request, and on the screen. */
+	if (sandbox_id_parse(str_of(view->terminal), &id) < 0)
+		error = err_set(&err, -EBADMSG, ERR_INTERNAL,
+				"the daemon named a terminal by what is no ID");
+	if (error == 0) {
+		snprintf(suffix, sizeof(suffix), "/terminals/%s/connect%s", id.text,
+			 view->is_new ? "?cursor=0" : "");
+		error = sandbox_path(view->id, suffix, path, &err);
+	}
 	if (error == 0)
 		error = link_open(&r->link, view->globals, path, &err);
 	if (error == 0)
@@ -263,15 +271,15 @@ int view_run(struct view *view)
 	sigset_t signals;
 	int code, error;
 
+	signal(SIGPIPE, SIG_IGN);
+	code = open_link(&r); /* which may wait: Ctrl-C still ends us */
+	if (code != EXIT_OK)
+		return code;
 	sigemptyset(&signals);
 	for (size_t i = 0; i < array_len(heard); i++)
 		sigaddset(&signals, heard[i]);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	signal(SIGPIPE, SIG_IGN);
 	signal_fd = r.signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	code = open_link(&r);
-	if (code != EXIT_OK)
-		return code;
 	error = signal_fd < 0 ? -errno : keyboard_take(&view->keyboard);
 	if (error == 0)
 		error = send_sizes(&r, !view->is_new);
