@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 
 from process_api import Log, Output, await_output, check, ended, equal, raw, refuse, show, start, until, wait
 from ground import at_once, lives, main
@@ -157,6 +156,7 @@ def test_idempotency(g):
     replies = at_once(6, lambda i: g.request("POST", BASE, body, Idempotency_Key="k"))
     equal({r.status for r in replies}, {200}, replies)
     (name,) = {r.json()["id"] for r in replies}
+    until(lambda: lives(g, "sleep"), "the process")
     equal(len(lives(g, "sleep")), 1, "processes")
     refuse(g, "POST", BASE, 409, "conflict", {"command": "sleep 1"}, Idempotency_Key="k")
     refuse(g, "POST", BASE, 400, "invalid_request", body, Idempotency_Key="k" * 129)
@@ -207,15 +207,14 @@ def test_hard_pattern(g):
     """A pattern that takes its time for each byte of a long log holds up nobody."""
     start(g, "a", "yes $(head -c 4000 /dev/zero | tr '\\0' a) | head -c 4000000", id="x")
     ended(g, "a", "x")
-    calls, slowest = Calls(g), 0
+    calls, others = Calls(g), 0
     calls.begin("line", "POST", f"{BASE}/x/wait",
-                {"for": "log", "pattern": "(a?){240}(a?){240}(a?){240}(a?){240}b", "timeout_ms": 2500})
+                {"for": "log", "pattern": "(a?){240}(a?){240}(a?){240}(a?){240}b", "timeout_ms": 5000})
     while not calls.replies:
-        begin = time.monotonic()
         equal(g.get("/health").status, 200, "health")
-        slowest = max(slowest, time.monotonic() - begin)
+        others += 1
     equal(calls.end()["line"].json()["code"], "timeout", calls.replies)
-    check(slowest < 0.7, f"another request took {slowest} s")
+    check(others > 5, f"only {others} other requests were answered meanwhile")
 
 
 def test_own_connection(g):

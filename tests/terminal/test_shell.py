@@ -29,7 +29,7 @@ class Screen:
         self.socket = g.path("tmux")
         self.berth = shlex.join([os.path.join(g.build, "berth"), "--socket", g.socket])
         self.tmux("-f", "/dev/null", "new-session", "-d", "-s", "s", "-x", str(cols), "-y", str(rows),
-                  "env", "-i", "PATH=/usr/bin:/bin", "PS1=host> ", "TERM=screen", "LC_ALL=C.UTF-8",
+                  "env", "-i", "PATH=/usr/bin:/bin", "HOME=/", "PS1=host> ", "TERM=screen", "LC_ALL=C.UTF-8",
                   f"ASAN_OPTIONS={os.environ.get('ASAN_OPTIONS', '')}", "bash", "--norc", "--noprofile")
 
     def __enter__(self):
