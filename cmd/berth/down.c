@@ -325,7 +325,8 @@ const struct verb verb_down = {
 	.arguments = "",
 	.description =
 		"Tells the daemon to stop and waits until it is gone: requests that it works\n"
-		"on are finished first. If none runs, says so and succeeds. Sandboxes run on\n"
+		"on are finished first, for as long as its setting `drain` says (10 s). If none\n"
+		"runs, says so and succeeds. Sandboxes run on\n"
 		"without it, and the next daemon finds them again, unless --stop-all is given.",
 	.flags = flags,
 	.examples = examples,
