@@ -254,7 +254,8 @@ def test_suspend(g):
     with Screen(g) as s:
         before = s.settings()
         s.shell()
-        s.type("X=kept")
+        s.type("X=kept; echo now it is")
+        s.wait("^now it is$")  # what was not read yet would be the host shell's
         os.kill(s.client(), signal.SIGTSTP)
         s.wait("Stopped")
         s.check_given_back(before)
