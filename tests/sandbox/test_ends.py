@@ -51,6 +51,7 @@ def test_slow_client(g):
     # Nor is it when the client goes away meanwhile.
     with g.events("a", "sleep 98 </dev/null >/dev/null 2>&1 & python3 fill.py; exit 5"):
         until(lambda: names(g).count("sleep") == 2 and "sh" not in names(g), "the command's end")
+        g.out("a", ["true"])  # init tells of one end after the other: now berthd knows of that one
     # Without groups nobody watches survivors that have no pipe.
     until(lambda: g.sandbox("a")["execs"] == (2 if g.is_root else 0), "the execs that have survivors")
     equal(names(g).count("sleep"), 2, "survivors")
