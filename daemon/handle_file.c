@@ -49,7 +49,7 @@ static void select_part(const struct http_head *head, const struct file_stat *st
 			struct selection *ret)
 {
 	file_etag(stat, ret->etag);
-	if (http_date_format(stat->mtime_ns / 1000000000, ret->modified) < 0)
+	if (stat->mtime < 0 || http_date_format((uint64_t)stat->mtime, ret->modified) < 0)
 		ret->modified[0] = '\0';
 	ret->status = 200;
 	ret->range = (struct http_range){0, stat->size};

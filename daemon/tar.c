@@ -197,8 +197,7 @@ static int fill(struct tar_writer *w, struct archive_entry *e, const struct file
 	archive_entry_set_perm(e, s->mode);
 	archive_entry_set_uid(e, s->uid);
 	archive_entry_set_gid(e, s->gid);
-	archive_entry_set_mtime(e, (time_t)(s->mtime_ns / 1000000000),
-				(long)(s->mtime_ns % 1000000000));
+	archive_entry_set_mtime(e, s->mtime, s->mtime_nsec);
 	archive_entry_set_size(e, has_data ? (la_int64_t)s->size : 0);
 	if (s->type == FILE_TYPE_LINK)
 		set_text(e, entry->link, archive_entry_copy_symlink);

@@ -175,15 +175,6 @@ static struct str take_xattrs(struct reading *r, struct archive_entry *e)
 	return (struct str){r->xattrs, used};
 }
 
-static uint64_t nanoseconds(struct archive_entry *e)
-{
-	int64_t seconds = archive_entry_mtime(e);
-
-	return seconds <= 0 || seconds > INT64_MAX / 1000000000 - 1
-		       ? 0
-		       : (uint64_t)seconds * 1000000000 + (uint64_t)archive_entry_mtime_nsec(e);
-}
-
 static int describe(struct reading *r, struct archive_entry *e, struct file_entry *ret,
 		    struct err *err)
 {
@@ -206,7 +197,8 @@ static int describe(struct reading *r, struct archive_entry *e, struct file_entr
 	ret->stat.mode = archive_entry_perm(e) & 07777;
 	ret->stat.uid = (uint32_t)archive_entry_uid(e);
 	ret->stat.gid = (uint32_t)archive_entry_gid(e);
-	ret->stat.mtime_ns = nanoseconds(e);
+	ret->stat.mtime = archive_entry_mtime(e); /* what its file system cannot keep, it cuts */
+	ret->stat.mtime_nsec = (uint32_t)archive_entry_mtime_nsec(e) % 1000000000;
 	if (ret->stat.type == FILE_TYPE_FILE && !hardlink)
 		ret->stat.size = (uint64_t)archive_entry_size(e);
 	ret->xattrs = take_xattrs(r, e);

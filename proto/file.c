@@ -6,7 +6,8 @@
 #define STAT(owner)                                                                                \
 	UP_TO(owner, stat.type, FILE_TYPE_COUNT - 1), UP_TO(owner, stat.mode, 07777),              \
 		U32(owner, stat.uid), U32(owner, stat.gid), U32(owner, stat.links),                \
-		U64(owner, stat.size), U64(owner, stat.mtime_ns), U64(owner, stat.ctime_ns),       \
+		U64(owner, stat.size), U64(owner, stat.mtime),                                     \
+		UP_TO(owner, stat.mtime_nsec, 999999999), U64(owner, stat.ctime_ns),               \
 		U64(owner, stat.dev), U64(owner, stat.ino)
 
 /* clang-format off */

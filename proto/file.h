@@ -141,7 +141,9 @@ struct file_stat {
 	uint32_t uid, gid;   /* inside */
 	uint32_t links;
 	uint64_t size;
-	uint64_t mtime_ns, ctime_ns; /* since 1970; earlier is 0 */
+	int64_t mtime;       /* in seconds since 1970, before it too */
+	uint32_t mtime_nsec; /* ... and so much later */
+	uint64_t ctime_ns;   /* tells one change from another, nothing else */
 	uint64_t dev, ino;
 };
 

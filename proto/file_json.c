@@ -58,12 +58,13 @@ void file_json_write_name(struct json_writer *w, struct str path)
 	file_json_write_bytes(w, "path", "path_base64", path);
 }
 
-static void write_time(struct json_writer *w, const char *key, uint64_t at_ns)
+static void write_mtime(struct json_writer *w, const struct file_stat *stat)
 {
+	bool is_near = stat->mtime > INT64_MIN / 1000 && stat->mtime < INT64_MAX / 1000;
 	char text[TIME_TEXT_SIZE];
 
-	json_key(w, key);
-	if (time_text_format((int64_t)(at_ns / 1000000), text) < 0)
+	json_key(w, "mtime");
+	if (!is_near || time_text_format(stat->mtime * 1000 + stat->mtime_nsec / 1000000, text) < 0)
 		json_null(w);
 	else
 		json_text(w, text);
@@ -82,7 +83,7 @@ void file_json_write(struct json_writer *w, struct str path, const struct file_s
 	json_int(w, stat->size < INT64_MAX ? (int64_t)stat->size : INT64_MAX);
 	json_key(w, "mode");
 	json_text(w, mode);
-	write_time(w, "mtime", stat->mtime_ns);
+	write_mtime(w, stat);
 	json_key(w, "uid");
 	json_int(w, stat->uid);
 	json_key(w, "gid");
@@ -95,5 +96,6 @@ void file_etag(const struct file_stat *stat, char ret[FILE_ETAG_SIZE])
 {
 	snprintf(ret, FILE_ETAG_SIZE,
 		 "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", stat->dev,
-		 stat->ino, stat->size, stat->mtime_ns, stat->ctime_ns);
+		 stat->ino, stat->size, (uint64_t)stat->mtime * 1000000000 + stat->mtime_nsec,
+		 stat->ctime_ns);
 }

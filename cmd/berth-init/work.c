@@ -63,7 +63,7 @@ static uint32_t type_of(mode_t mode)
 
 static uint64_t time_ns(const struct timespec *time)
 {
-	return time->tv_sec < 0 ? 0 : (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec;
+	return (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec;
 }
 
 void work_set_stat(struct file_stat *ret, const struct stat *st)
@@ -75,7 +75,8 @@ void work_set_stat(struct file_stat *ret, const struct stat *st)
 		.gid = st->st_gid,
 		.links = (uint32_t)st->st_nlink,
 		.size = (uint64_t)st->st_size,
-		.mtime_ns = time_ns(&st->st_mtim),
+		.mtime = st->st_mtim.tv_sec,
+		.mtime_nsec = (uint32_t)st->st_mtim.tv_nsec,
 		.ctime_ns = time_ns(&st->st_ctim),
 		.dev = st->st_dev,
 		.ino = st->st_ino,

@@ -109,8 +109,8 @@ static void times_of(const struct file_stat *stat, struct timespec ret[2])
 {
 	ret[0].tv_sec = 0;
 	ret[0].tv_nsec = UTIME_NOW;
-	ret[1].tv_sec = (time_t)(stat->mtime_ns / NS_PER_S);
-	ret[1].tv_nsec = (long)(stat->mtime_ns % NS_PER_S);
+	ret[1].tv_sec = stat->mtime;
+	ret[1].tv_nsec = stat->mtime_nsec;
 }
 
 static bool has_owners(const struct unpack *u)

@@ -11,8 +11,8 @@ READ, WRITE, REMOVE, STAT, LIST, MKDIR, MOVE, COPY, CHMOD, PACK, UNPACK = range(
 RECURSIVE, HIDDEN, HAS_MODE, NO_FOLLOW, OWNERS, SPARSE = 1, 2, 4, 8, 16, 32
 NONE, FILE, DIRECTORY, LINK, FIFO, SOCKET, CHAR_DEVICE, BLOCK_DEVICE = range(8)
 AT_REQUEST, AT_PATH, AT_PARENT, AT_OTHER, AT_DATA, AT_ENTRY = range(6)
-STAT_LAYOUT = "<IIIIIQQQQQ"
-STAT_NAMES = ("type", "mode", "uid", "gid", "links", "size", "mtime_ns", "ctime_ns", "dev", "ino")
+STAT_LAYOUT = "<IIIIIQqIQQQ"
+STAT_NAMES = ("type", "mode", "uid", "gid", "links", "size", "mtime", "mtime_nsec", "ctime_ns", "dev", "ino")
 
 
 class Fields:
@@ -44,6 +44,7 @@ class Answer:
         else:
             self.name = f.bytes()
         self.__dict__.update(zip(STAT_NAMES, f.take(STAT_LAYOUT)))
+        self.mtime_ns = self.mtime * 10 ** 9 + self.mtime_nsec
         if kind == RESULT:
             self.count, self.bytes, self.has_more = f.take("<QQI")
             self.where = f.bytes()
@@ -61,7 +62,7 @@ def request(op, path, flags=0, mode=0, limit=0, other=b"", cursor=b"", patterns=
 
 
 def entry(name, kind=FILE, mode=0o644, size=0, mtime_ns=0, ids=(0, 0), link=b"", original=b"", xattrs=b""):
-    stat = struct.pack(STAT_LAYOUT, kind, mode, *ids, 1, size, mtime_ns, 0, 0, 0)
+    stat = struct.pack(STAT_LAYOUT, kind, mode, *ids, 1, size, *divmod(mtime_ns, 10 ** 9), 0, 0, 0)
     return s.frame(ENTRY, 0, s.run(os.fsencode(name)) + stat + s.run(os.fsencode(link))
                    + s.run(os.fsencode(original)) + s.run(xattrs) + s.run(b""))
 

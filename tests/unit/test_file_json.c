@@ -22,12 +22,8 @@ static void check_written(struct str path, const struct file_stat *stat, struct 
 
 static void test_write(void)
 {
-	struct file_stat stat = {.type = FILE_TYPE_FILE,
-				 .mode = 0644,
-				 .uid = 1,
-				 .gid = 2,
-				 .size = 6,
-				 .mtime_ns = UINT64_C(1000000000)};
+	struct file_stat stat = {
+		.type = FILE_TYPE_FILE, .mode = 0644, .uid = 1, .gid = 2, .size = 6, .mtime = 1};
 
 	check_written(STR("/a/b"), &stat, STR(""),
 		      "{\"name\":\"b\",\"path\":\"/a/b\",\"type\":\"file\",\"size\":6,"
@@ -45,6 +41,16 @@ static void test_write(void)
 		      "{\"name\":\"/\",\"path\":\"/\",\"type\":\"unknown\","
 		      "\"size\":9223372036854775807,\"mode\":\"0644\","
 		      "\"mtime\":\"1970-01-01T00:00:01.000Z\",\"uid\":1,\"gid\":2}");
+	stat.mtime = -86400;
+	check_written(STR("/"), &stat, STR(""),
+		      "{\"name\":\"/\",\"path\":\"/\",\"type\":\"unknown\","
+		      "\"size\":9223372036854775807,\"mode\":\"0644\","
+		      "\"mtime\":\"1969-12-31T00:00:00.000Z\",\"uid\":1,\"gid\":2}");
+	stat.mtime = INT64_MIN;
+	check_written(STR("/"), &stat, STR(""),
+		      "{\"name\":\"/\",\"path\":\"/\",\"type\":\"unknown\","
+		      "\"size\":9223372036854775807,\"mode\":\"0644\","
+		      "\"mtime\":null,\"uid\":1,\"gid\":2}");
 	tap_ok("an entry is written, as base64 where it is no text");
 }
 
@@ -53,14 +59,15 @@ static void test_etag(void)
 	struct file_stat stat = {.dev = UINT64_MAX,
 				 .ino = UINT64_MAX,
 				 .size = UINT64_MAX,
-				 .mtime_ns = UINT64_MAX,
+				 .mtime = -1,
+				 .mtime_nsec = 999999999,
 				 .ctime_ns = UINT64_MAX};
 	char etag[FILE_ETAG_SIZE];
 
 	file_etag(&stat, etag);
 	check(strlen(etag) == 2 + 5 * 16 + 4);
 	check(etag[0] == '"' && etag[strlen(etag) - 1] == '"');
-	stat = (struct file_stat){.dev = 1, .ino = 2, .size = 3, .mtime_ns = 4, .ctime_ns = 0xab};
+	stat = (struct file_stat){.dev = 1, .ino = 2, .size = 3, .mtime_nsec = 4, .ctime_ns = 0xab};
 	file_etag(&stat, etag);
 	check_str(etag, "\"1-2-3-4-ab\"");
 	tap_ok("a tag is quoted, and whole for the largest file");
