@@ -151,6 +151,9 @@ void file_worker_explain(const struct exec_end *end, bool is_cut, struct err *er
 	else if (end->reason == EXEC_OOM)
 		err_set(err, -ENOMEM, ERR_MEMORY_LIMIT,
 			"the sandbox ran out of memory, and its file worker was killed");
+	else if (end->reason == EXEC_KILLED)
+		err_set(err, -ECANCELED, ERR_EXEC_TRANSPORT_ERROR,
+			"the sandbox was stopped or deleted meanwhile");
 	else if (is_cut && end->reason == EXEC_EXITED)
 		err_set(err, -ENODATA, ERR_EXEC_ERROR, "the file became shorter while it was read");
 	else

@@ -111,6 +111,8 @@ int handle_key(struct exchange *x, struct str *ret, struct err *err)
 	const struct str *given = http_header_find(exchange_head(x), STR("idempotency-key"));
 
 	*ret = given ? *given : STR("");
+	if (given && !given->len)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "the Idempotency-Key is empty");
 	if (ret->len > IDEMPOTENCY_KEY_MAX)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
 			       "the Idempotency-Key is longer than %d characters",

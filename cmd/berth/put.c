@@ -68,6 +68,9 @@ static int run(const struct call *call)
 	code = remote_parse_path("put", call->args[0], &remote);
 	if (code != EXIT_OK)
 		return code;
+	if (remote.path[strlen(remote.path) - 1] == '/')
+		return usage_error(
+			"put writes a file, but the path ends with a slash: name the file");
 	code = haul_init(&haul, call->globals);
 	if (code != EXIT_OK)
 		return code;

@@ -175,7 +175,7 @@ const struct verb verb_watch = {
 		"Prints a line for each thing that is created, modified, deleted or moved in a\n"
 		"directory, /workspace by default, or for each change of a file. `ready` says\n"
 		"that nothing is missed from there on, `overflow` that something was: then look\n"
-		"at everything again. Ends when what is watched is gone, or the sandbox stops.",
+		"at everything again. Ends when the directory is gone, or the sandbox stops.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

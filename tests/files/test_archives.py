@@ -82,10 +82,9 @@ os.mkdir('empty', 0o700); os.chmod('empty', 0o1777); os.mkdir('closed'); w('clos
 w('attr'); os.setxattr('attr', 'user.one', b'\0\1\2'); os.setxattr('attr', 'user.two', b'v' * 3000)
 os.setxattr('sub', 'user.dir', b'd')
 os.utime('a', ns=(0, 10 ** 18 + 123456789)); os.utime('none', ns=(0, 0)); os.utime('out', (5, 5), follow_symlinks=False)
-w('before'); os.utime('before', (5, -86400)); w('after'); os.utime('after', (5, 10413792000))
+for n, t in (('before', -86400), ('after', 10413792000)): w(n); os.utime(n, (5, t))
 f = open('sparse', 'wb'); f.truncate(40 << 20); f.seek(10 << 20); f.write(b'middle'); f.close()
-f = open('hole', 'wb'); f.truncate(3 << 20); f.close()
-f = open('tail', 'wb'); f.write(b'head'); f.truncate(2 << 20); f.close()
+open('hole', 'wb').truncate(3 << 20); f = open('tail', 'wb'); f.write(b'head'); f.truncate(2 << 20); f.close()
 """
 
 

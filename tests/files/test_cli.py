@@ -104,6 +104,7 @@ def test_cat_put(g):
     equal(c.run("cat", "a:f"), b"", "empty")
     equal(c.run("cat", "a:x/../f"), b"", "up")
     check("no such file" in c.run("cat", "a:none", code=1), "missing")
+    check("slash" in c.run("put", "a:newdir/", code=2, content=b"x"), "a directory")
     check("forbidden" in c.run("put", "a:/usr/bin/new", code=1, content=b"x" * (8 * MB)), "read-only")
     big = os.urandom(MB) * 40
     c.run("put", "a:big", content=big)

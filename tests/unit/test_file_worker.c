@@ -308,6 +308,9 @@ static void test_ends(void)
 	end(EXEC_LOST);
 	check(h.ended == 1 && h.code == ERR_EXEC_TRANSPORT_ERROR);
 	start(&h, FILE_OP_STAT);
+	end(EXEC_KILLED);
+	check(h.ended == 1 && h.code == ERR_EXEC_TRANSPORT_ERROR);
+	start(&h, FILE_OP_STAT);
 	end(EXEC_NOT_STARTED);
 	check(h.ended == 1 && h.code == ERR_EXEC_ERROR);
 	start(&h, FILE_OP_READ);
