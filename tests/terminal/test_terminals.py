@@ -5,7 +5,6 @@ import hashlib
 import http.client
 import json
 import os
-import re
 import threading
 import time
 import urllib.parse
@@ -256,26 +255,10 @@ def test_leaving(g):
         equal(g.request("POST", f"{BASE}/t/terminate").json()["state"], "exited", "terminate")
 
 
-def with_tokens(g, token):
-    """A berthd on TCP; its port."""
-    path = g.path("tokens")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(token + "\n")
-    os.chmod(path, 0o600)
-    if not g.is_root:
-        owner = os.stat(g.path("home"))
-        os.chown(path, owner.st_uid, owner.st_gid)
-    g.berthd, line = g.spawn_berthd("--listen", "127.0.0.1:0", "--token-file", path)
-    port = re.search(r" listen=127\.0\.0\.1:(\d+)\b", line)
-    check(line.startswith("ready") and port, "berthd's first line:", line)
-    g.monitors.add(g.monitor_pid())
-    return int(port[1])
-
-
 def test_tokens(g):
     """On TCP a token is needed, in a header or, for browsers, in the query; and it is not logged."""
     token = "a-token-for-terminals-that-is-long-enough-0123456789"
-    port = with_tokens(g, token)
+    port = g.start_listening(token)
     start(g, "a", id="t")
 
     def by_tcp(target, *headers):
