@@ -204,9 +204,12 @@ bool process_is_ending(const struct sandbox *sb)
 
 static void end_with(struct process *p, const struct exec_end *end)
 {
-	p->end = *end;
-	p->ended_at_ms = registry_now_ms();
-	if (p->is_adopted && p->ended_at_ms > p->started_at_ms)
+	bool is_known = p->is_terminal && p->has_exited; /* since its program has ended */
+
+	p->end = is_known ? p->main_end : *end;
+	if (!is_known)
+		p->ended_at_ms = registry_now_ms();
+	if (!is_known && p->is_adopted && p->ended_at_ms > p->started_at_ms)
 		p->end.duration_ms = (uint64_t)(p->ended_at_ms - p->started_at_ms);
 	if (p->journal) {
 		p->log_start = journal_start(p->journal);
@@ -302,7 +305,12 @@ static void on_exited(void *arg, const struct exec_end *end)
 
 	p->has_exited = true;
 	p->main_end = *end;
-	if (p->is_terminal && p->journal)
+	if (!p->is_terminal)
+		return;
+	p->ended_at_ms = registry_now_ms();
+	if (p->is_adopted && p->ended_at_ms > p->started_at_ms)
+		p->main_end.duration_ms = (uint64_t)(p->ended_at_ms - p->started_at_ms);
+	if (p->journal)
 		journal_tell(p->journal); /* its viewers wait for no survivors */
 }
 

@@ -242,9 +242,17 @@ static void write_cursor(struct json_writer *w, const char *key, uint64_t cursor
 	json_text(w, text);
 }
 
-static bool is_error(const struct process *p)
+static bool is_error(const struct exec_end *end)
 {
-	return p->end.reason == EXEC_LOST || p->end.reason == EXEC_NOT_STARTED;
+	return end->reason == EXEC_LOST || end->reason == EXEC_NOT_STARTED;
+}
+
+/* NULL while it runs. A terminal's end is that of its program: nobody can see or type any more. */
+static const struct exec_end *end_of(const struct process *p)
+{
+	if (p->is_terminal && p->has_exited)
+		return &p->main_end;
+	return p->is_over ? &p->end : NULL;
 }
 
 static void write_exit(const struct exec_end *end, struct json_writer *w)
@@ -278,15 +286,17 @@ static void write_error(const struct exec_end *end, struct json_writer *w)
 
 void process_write_end(const struct process *p, struct json_writer *w)
 {
+	const struct exec_end *end = end_of(p);
+
 	json_key(w, "state");
-	json_text(w, !p->is_over ? "running" : is_error(p) ? "error" : "exited");
-	if (!p->is_over)
+	json_text(w, !end ? "running" : is_error(end) ? "error" : "exited");
+	if (!end)
 		return;
-	if (is_error(p))
-		write_error(&p->end, w);
+	if (is_error(end))
+		write_error(end, w);
 	else
-		write_exit(&p->end, w);
-	exec_end_write(&p->end, w);
+		write_exit(end, w);
+	exec_end_write(end, w);
 }
 
 void process_write(const struct process *p, struct json_writer *w)
@@ -311,7 +321,7 @@ void process_write(const struct process *p, struct json_writer *w)
 	json_bool(w, p->is_autostart);
 	write_time(w, "startedAt", p->started_at_ms);
 	write_time(w, "started_at", p->started_at_ms);
-	if (p->is_over) {
+	if (end_of(p)) {
 		write_time(w, "endedAt", p->ended_at_ms);
 		write_time(w, "ended_at", p->ended_at_ms);
 	}

@@ -35,6 +35,8 @@ struct viewer {
 	struct buf typed; /* what the terminal has no room for now */
 	uint64_t second;  /* in which `resizes` came */
 	unsigned resizes;
+	uint32_t cols, rows; /* of its own screen; 0: it did not say */
+	uint64_t sized_ns;   /* when it did */
 	bool is_bridge, is_owner;
 	bool is_paused; /* it does not keep up */
 	bool is_over;
@@ -75,6 +77,32 @@ static void throttle(struct process *p)
 		exec_resume(p->exec);
 }
 
+/* --- the last who said a size sets it --- */
+
+static void resize(struct viewer *v, uint32_t cols, uint32_t rows)
+{
+	v->cols = cols;
+	v->rows = rows;
+	v->sized_ns = uv_hrtime();
+	if (v->p->exec)
+		exec_resize(v->p->exec, cols, rows);
+}
+
+/* One has left, and its screen counts no more. */
+static void resize_back(struct process *p)
+{
+	struct viewer *last = NULL;
+
+	list_for_each (node, &p->viewers) {
+		struct viewer *v = list_entry(node, struct viewer, link);
+
+		if (v->cols && (!last || v->sized_ns > last->sized_ns))
+			last = v;
+	}
+	if (last && p->exec && !p->has_exited)
+		exec_resize(p->exec, last->cols, last->rows);
+}
+
 /* Once: it sees nothing more from here on. */
 static void be_over(struct viewer *v)
 {
@@ -89,6 +117,8 @@ static void be_over(struct viewer *v)
 	uv_close((uv_handle_t *)&v->stall, on_timer_closed);
 	if (v->is_owner && p->exec)
 		exec_kill(p->exec);
+	if (v->cols)
+		resize_back(p);
 	throttle(p);
 	process_read_end(p);
 	process_release(p);
@@ -345,8 +375,8 @@ static void on_control(struct viewer *v, struct str text)
 		       "text must be {\"type\":\"resize\",\"cols\":80,\"rows\":24}");
 	else if (is_too_often(v))
 		finish(v, CLOSE_POLICY, "it resized the terminal too often");
-	else if (v->p->exec)
-		exec_resize(v->p->exec, (uint32_t)c.cols, (uint32_t)c.rows);
+	else
+		resize(v, (uint32_t)c.cols, (uint32_t)c.rows);
 }
 
 /* --- its websocket --- */
@@ -457,8 +487,8 @@ static void open_view(struct viewer *v, const struct terminal_view *view)
 	p->on_room = on_room;
 	p->writer = p;
 	journal_follow(v->journal, &v->follower);
-	if (view->cols && view->rows && p->exec)
-		exec_resize(p->exec, view->cols, view->rows);
+	if (view->cols && view->rows)
+		resize(v, view->cols, view->rows);
 	uv_timer_start(&v->again, on_again, 0, 0);
 	send_ready(v);
 }

@@ -74,6 +74,7 @@ def test_resize(g):
         until(lambda: "43 132" in v.ask("stty size"), "the new size")
         with view(g, "a", "t", "?cols=20&rows=10"):
             until(lambda: "10 20" in v.ask("stty size"), "the size of another viewer")
+        until(lambda: "43 132" in v.ask("stty size"), "who stays has its own again")
         v.sock.sendall(frame(TEXT, b'{"type":"resize","cols":0,"rows":1}'))
         v.rest()
         equal(v.closed[0], 1008, v.closed)
@@ -330,7 +331,7 @@ def test_pty_waits(g):
             v.type("sleep 1000 </dev/null >/dev/null 2>&1 & exit 4\n")
             v.rest()
             equal(v.exit["code"], 4, v.exit)
-        equal(show(g, "a", "mine")["state"], "running", "something is left")
+        equal(show(g, "a", "mine")["state"], "exited", "though something is left")
 
     def connect(_):
         with View(g, target) as v:
@@ -405,9 +406,11 @@ def test_survivors(g):
         v.type("sleep 1000 </dev/null >/dev/null 2>&1 & disown; exit 4\n")
         v.rest()
         equal(v.exit["code"], 4, v.exit)
-    equal(show(g, "a", "t")["state"], "running", "something is left")
+    said = show(g, "a", "t")
+    equal((said["state"], said["exit_code"]), ("exited", 4), "though something is left")
+    g.out("a", ["pgrep", "-x", "sleep"])
     end = g.request("POST", f"{BASE}/t/terminate").json()
-    equal((end["state"], end["exit_code"]), ("exited", 4), end)
+    equal({**end, "log": 0}, {**said, "log": 0}, "and stays the same")
     check("sleep" not in g.out("a", ["sh", "-c", "cat /proc/[0-9]*/comm"]), "nothing is left")
 
 
