@@ -167,19 +167,32 @@ int place_find_target(const char *path, struct place *ret)
 	return r < 0 ? r : 0;
 }
 
+#define TEMP_START  ".berth-"
+#define TEMP_DIGITS "abcdefghijklmnopqrstuvwxyz234567"
+#define TEMP_RANDOM 8
+
+bool temp_is_name(const char *name)
+{
+	size_t len = strlen(TEMP_START);
+
+	return strncmp(name, TEMP_START, len) == 0 &&
+	       strspn(name + len, TEMP_DIGITS) == TEMP_RANDOM && !name[len + TEMP_RANDOM];
+}
+
 int temp_make(const struct temp_maker *maker, char ret[PLACE_TEMP_SIZE])
 {
-	static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
-	uint8_t random[8];
+	static const char digits[] = TEMP_DIGITS;
+	const size_t start = strlen(TEMP_START);
+	uint8_t random[TEMP_RANDOM];
 	int r = -EEXIST;
 
-	memcpy(ret, ".berth-", 7);
-	ret[7 + sizeof(random)] = '\0';
+	memcpy(ret, TEMP_START, start);
+	ret[start + sizeof(random)] = '\0';
 	for (int i = 0; i < TRIES_MAX && r == -EEXIST; i++) {
 		if (syscall(SYS_getrandom, random, sizeof(random), 0) != sizeof(random))
 			return -EIO;
 		for (size_t k = 0; k < sizeof(random); k++)
-			ret[7 + k] = digits[random[k] % (sizeof(digits) - 1)];
+			ret[start + k] = digits[random[k] % (sizeof(digits) - 1)];
 		r = maker->make(maker, ret);
 	}
 	return r;
@@ -232,11 +245,12 @@ int temp_place(struct temp *temp, const char *name)
 	struct temp_maker maker = {.make = make_link, .dir_fd = temp->dir_fd, .from = path};
 	int error;
 
+	path_of_fd(path, temp->fd);
+	error = make_link(&maker, name);
+	/* temp_close() removes the other name, if it has one. Not every file system has links. */
+	if (error == 0 || (!temp->name[0] && error != -EEXIST))
+		return error;
 	if (!temp->name[0]) {
-		path_of_fd(path, temp->fd);
-		error = make_link(&maker, name);
-		if (error != -EEXIST)
-			return error;
 		error = temp_make(&maker, temp->name);
 		if (error < 0) {
 			temp->name[0] = '\0';

@@ -51,6 +51,7 @@ struct temp {
 int temp_open(struct temp *ret, int dir_fd);
 /* Removes what was not placed. */
 void temp_close(struct temp *temp);
+/* A file that is new there is linked; only one that replaces another comes by a rename. */
 int temp_place(struct temp *temp, const char *name);
 #define cleanup_temp cleanup(temp_close)
 
@@ -62,6 +63,8 @@ struct temp_maker {
 	int from_fd;
 };
 int temp_make(const struct temp_maker *maker, char ret[PLACE_TEMP_SIZE]);
+/* Such a name. */
+bool temp_is_name(const char *name);
 
 /* "/proc/self/fd/N", for calls that know no empty path. */
 #define PATH_FD_SIZE 32

@@ -1,7 +1,10 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "cmd/berth-init/work_match.h"
+#include "cmd/berth-init/work_path.h"
 #include "cmd/berth-init/work_watch.h"
 
 #define SEEN_PROBES 8
@@ -76,6 +79,9 @@ static void look(struct watcher *w, uint32_t node, const char *name, bool is_dir
 	sub = sub_of(w, node);
 	if (w->position < sub->since)
 		return;
+	/* Files on their way to their place are Berth's affair until they are there. */
+	if (temp_is_name(name))
+		return;
 	if (sub->only[0]) {
 		ret->is_there = ret->is_included = strcmp(name, sub->only) == 0;
 		return;
@@ -105,6 +111,13 @@ static void tell_created(struct watcher *w, uint32_t node, const char *path, boo
 
 	sub->has_target = true;
 	tell(w, node, is_replaced ? WATCH_MODIFY : WATCH_CREATE, path, is_directory);
+}
+
+/* By one of Berth's own files: temp_place() renames only over what is there. */
+static void tell_replaced(struct watcher *w, uint32_t node, const char *path)
+{
+	sub_of(w, node)->has_target = true;
+	tell(w, node, WATCH_MODIFY, path, false);
 }
 
 static void tell_deleted(struct watcher *w, uint32_t node, const char *path, bool is_directory)
@@ -255,10 +268,28 @@ void event_moved(struct watcher *w, const struct event_move *move)
 						    .from = str_of(from.path)});
 	else if (from.is_included)
 		tell_deleted(w, move->from, from.path, move->is_directory);
+	else if (to.is_included && !move->is_directory && move->from &&
+		 temp_is_name(move->from_name))
+		tell_replaced(w, move->to, to.path);
 	else if (to.is_included)
 		tell_created(w, move->to, to.path, move->is_directory);
 	if (is_tree && (from.is_there || to.is_there))
 		follow(w, move, to.is_there);
+}
+
+/*
+ * A file that was opened without a name (O_TMPFILE) goes by "#" and its number in events. There may
+ * be one that is really called so.
+ */
+static bool is_nameless(struct watch_sub *sub, const char *name, const char *path)
+{
+	cleanup_fd int fd = -1;
+	struct stat st;
+
+	if (sub->only[0] || name[0] != '#' || strspn(name + 1, "0123456789") != strlen(name + 1))
+		return false;
+	fd = watch_open_root(sub);
+	return fd >= 0 && fstatat(fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
 void event_modified(struct watcher *w, int wd, const char *name)
@@ -269,7 +300,7 @@ void event_modified(struct watcher *w, int wd, const char *name)
 
 	for (size_t i = 0; i < count; i++) {
 		look(w, nodes[i], name, false, &sight);
-		if (sight.is_included)
+		if (sight.is_included && !is_nameless(sub_of(w, nodes[i]), name, sight.path))
 			tell(w, nodes[i], WATCH_MODIFY, sight.path, false);
 	}
 }

@@ -164,6 +164,26 @@ def test_save(g):
         equal([file.next() for _ in range(4)], ["delete f", "create f", "modify f", "delete f"], "and on it goes")
 
 
+def test_own_files(g):
+    """What the API writes is told by its own name alone: a new file, a changed one, a tree."""
+    g.out("a", "mkdir tree; echo 1 >tree/1")
+    with Watch(g, recursive=1) as w, Watch(g, "/workspace/tree/1") as file:
+        put(g, "/workspace/n", b"new")
+        equal(w.all(g, ":"), ["create n"], "new")
+        for i in range(3):
+            put(g, "/workspace/n", b"x" * (i * MB + 1))
+        equal(w.all(g, ":"), ["modify n"] * 3, "replaced")
+        for name in ("m", "m", "tree/1"):
+            equal(g.request("POST", "/v1/sandbox/a/copy", {"from": "/workspace/n", "to": f"/workspace/{name}"}).status // 100,
+                  2, "copy")
+        equal(w.all(g, ":"), ["create m", "modify m", "modify tree/1"], "copies")
+        equal(file.next(), "modify tree/1", "the file alone")
+        equal(g.request("POST", "/v1/sandbox/a/copy",
+                        {"from": "/workspace/tree", "to": "/workspace/other", "recursive": True}).status // 100, 2, "copy")
+        equal(quiet(w.all(g, ":")), ["create other/", "create other/1"], "a tree")
+        equal(w.all(g, "touch '#77'; sleep 0.3; echo >>'#77'"), ["create #77", "modify #77"], "a name like any other")
+
+
 def test_modify(g):
     """Many writes are few events, the last of them after the last write; touching is one."""
     g.out("a", "echo 1 >f; echo 1 >mapped; echo 1 >touched")
@@ -517,6 +537,6 @@ def test_swapped(g):
 
 
 if __name__ == "__main__":
-    main([test_kinds, test_new_directories, test_trees_move, test_save, test_modify, test_patterns, test_names,
+    main([test_kinds, test_new_directories, test_trees_move, test_save, test_own_files, test_modify, test_patterns, test_names,
           test_ends, test_refused, test_churn, test_berthd_dies, test_storm, test_overflow, test_future, test_late_news, test_silent,
           test_many_directories, test_limits, test_outside, test_swapped])
