@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cmd/berth/process.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 #include "cmd/berth/view.h"
@@ -10,54 +11,30 @@
 
 enum { ATTACH_DETACH };
 
-struct terminal_info {
-	struct str id, state;
-};
-
 /* The newest that runs; NULL, and why. */
 static const char *find(const struct call *call, struct arena *arena)
 {
-	static const struct json_field item[] = {
-		{"id", JSON_STRING, offsetof(struct terminal_info, id), true, 0, NULL, 0},
-		{"state", JSON_STRING, offsetof(struct terminal_info, state), true, 0, NULL, 0},
-		{"*", JSON_IGNORED, 0, false, 0, NULL, 0},
-		{NULL, JSON_BOOL, 0, false, 0, NULL, 0},
-	};
-	struct list {
-		struct json_objects items;
-	} list = {{NULL, 0}};
-	static const struct json_field fields[] = {
-		{"items", JSON_OBJECTS, offsetof(struct list, items), true, 0, item,
-		 sizeof(struct terminal_info)},
-		{NULL, JSON_BOOL, 0, false, 0, NULL, 0},
-	};
 	cleanup(answer_close) struct answer answer;
+	struct json_objects list = {NULL, 0};
+	const struct process_info *infos;
 	char path[SANDBOX_PATH_MAX];
 	const char *found = NULL;
-	struct buf text;
 	struct err err;
 	int r = sandbox_path(call->args[0], "/terminals", path, &err);
 
 	answer_init(&answer);
-	buf_init(&text, 2 * CLIENT_ANSWER_MAX);
 	if (r == 0)
 		r = client_get(call->globals, path, &answer, &err);
-	/* Tables describe objects; the answer is a list. */
-	if (r == 0 && buf_printf(&text, "{\"items\":%.*s}", (int)buf_len(&answer.body),
-				 buf_at(&answer.body)) == 0)
-		r = json_parse(arena, (struct str){buf_at(&text), buf_len(&text)}, fields, &list,
-			       &err);
-	buf_close(&text);
+	if (r == 0)
+		r = process_list_parse(arena, &answer, &list, &err);
 	if (r < 0) {
 		client_failed(call->globals, &answer, r, &err);
 		return NULL;
 	}
-	for (size_t i = 0; i < list.items.len; i++) {
-		const struct terminal_info *info = (struct terminal_info *)list.items.items + i;
-
-		if (str_eq(info->state, STR("running")))
-			found = info->id.at;
-	}
+	infos = list.items;
+	for (size_t i = 0; i < list.len; i++)
+		if (str_eq(infos[i].state, STR("running")))
+			found = infos[i].id.at;
 	if (!found)
 		screen_error("no terminal runs in the sandbox %s; to open one: berth shell %s",
 			     screen_text(str_of(call->args[0])).text,
@@ -103,7 +80,7 @@ static int run(const struct call *call)
 	code = view_init(&view, call->globals, call->values[ATTACH_DETACH]);
 	if (code != EXIT_OK)
 		return code;
-	arena_init(&arena, SANDBOX_ARENA_MAX);
+	arena_init(&arena, PROCESS_ARENA_MAX);
 	view.id = call->args[0];
 	view.terminal = call->arg_count > 1 ? check(call) : find(call, &arena);
 	code = view.terminal ? view_run(&view) : EXIT_NOT_RUN;

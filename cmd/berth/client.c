@@ -19,7 +19,6 @@
 #define POLL_MS            1000
 #define PIECE_SIZE         (256L * 1024)
 #define ERROR_ARENA_MAX    (1024 * 1024)
-#define START_MAX          300
 
 void answer_init(struct answer *answer)
 {
@@ -61,11 +60,21 @@ int client_paths(const struct globals *globals, struct paths *ret, struct err *e
 	return 0;
 }
 
+int client_way(const struct globals *globals, struct paths *ret, struct err *err)
+{
+	int r = client_paths(globals, ret, err);
+
+	if (r == 0 || !globals->socket)
+		return r;
+	*ret = (struct paths){0};
+	return copy_path(ret->socket, globals->socket, err);
+}
+
 bool client_holder(const struct globals *globals, const struct paths *paths, struct holder *ret)
 {
 	bool is_meant = !globals->socket && (globals->state_dir || !globals->run_dir);
 
-	return holder_find(paths->state_dir, ret) &&
+	return paths->state_dir[0] && holder_find(paths->state_dir, ret) &&
 	       (is_meant || strcmp(ret->socket, paths->socket) == 0);
 }
 
@@ -86,8 +95,8 @@ static int explain_absence(const struct globals *globals, const struct paths *pa
 		       paths->socket, (int)holder.pid, holder.socket, holder.socket);
 }
 
-/* The command line that starts the daemon we have asked for. */
-static const char *command_to_start(const struct globals *globals, char ret[START_MAX])
+const char *client_command(const struct globals *globals, const char *verb,
+			   char ret[CLIENT_COMMAND_MAX])
 {
 	const struct {
 		const char *flag, *value;
@@ -95,18 +104,19 @@ static const char *command_to_start(const struct globals *globals, char ret[STAR
 		{"--state-dir", globals->state_dir},
 		{"--run-dir", globals->run_dir},
 		{"--socket", globals->socket},
+		{"--url", globals->url},
 	};
-	size_t len = (size_t)snprintf(ret, START_MAX, "berth");
+	size_t len = (size_t)snprintf(ret, CLIENT_COMMAND_MAX, "berth");
 
-	for (size_t i = 0; i < array_len(places) && len < START_MAX; i++)
+	for (size_t i = 0; i < array_len(places) && len < CLIENT_COMMAND_MAX; i++)
 		if (places[i].value)
-			len += (size_t)snprintf(ret + len, START_MAX - len, " %s %s",
+			len += (size_t)snprintf(ret + len, CLIENT_COMMAND_MAX - len, " %s %s",
 						places[i].flag,
 						screen_text(str_of(places[i].value)).text);
 	/* Better none than half of them. */
-	if (len + strlen(" up") >= START_MAX)
+	if (len + strlen(verb) + 1 >= CLIENT_COMMAND_MAX)
 		len = strlen("berth");
-	snprintf(ret + len, START_MAX - len, " up");
+	snprintf(ret + len, CLIENT_COMMAND_MAX - len, " %s", verb);
 	return ret;
 }
 
@@ -332,9 +342,10 @@ static int judge(struct transfer *t, CURLcode code, const char *detail, struct e
 	if (t->is_stream && t->request->stream->may_end && code == CURLE_OK)
 		return 0;
 	if (t->is_stream)
-		return err_set(err, -ECONNRESET, ERR_UNAVAILABLE,
-			       "%s broke off: how the command ended, or whether, is not known",
-			       t->where);
+		return err_set(err, -ECONNRESET, ERR_UNAVAILABLE, "%s broke off: %s", t->where,
+			       t->request->stream->broken
+				       ? t->request->stream->broken
+				       : "how the command ended, or whether, is not known");
 	if (t->is_bytes && code != CURLE_OK)
 		return err_set(err, -ECONNRESET, ERR_UNAVAILABLE,
 			       "%s broke off: not everything has come; its log may say why",
@@ -508,14 +519,14 @@ static int send_by_socket(const struct globals *globals, struct transfer *t, str
 {
 	cleanup(address_closep) struct address address = {.dir = -1};
 	cleanup(slist_freep) struct curl_slist *headers = NULL;
-	char where[PATH_MAX + 16], start[START_MAX];
+	char where[PATH_MAX + 16], start[CLIENT_COMMAND_MAX];
 	struct paths paths;
 	cleanup_free char *url = NULL;
 	cleanup_fd int copy = -1;
 	long error = 0;
 	int r;
 
-	r = client_paths(globals, &paths, err);
+	r = client_way(globals, &paths, err);
 	if (r < 0)
 		return r;
 	snprintf(where, sizeof(where), "berthd on %s", paths.socket);
@@ -524,7 +535,7 @@ static int send_by_socket(const struct globals *globals, struct transfer *t, str
 	if (r < 0)
 		return explain_absence(
 			globals, &paths,
-			address_failed(paths.socket, -r, command_to_start(globals, start), err),
+			address_failed(paths.socket, -r, client_command(globals, "up", start), err),
 			err);
 	if (asprintf(&url, "http://localhost%s", t->request->path) < 0) {
 		url = NULL;
@@ -540,7 +551,7 @@ static int send_by_socket(const struct globals *globals, struct transfer *t, str
 	curl_easy_getinfo(t->curl, CURLINFO_OS_ERRNO, &error);
 	if (r == -ECONNREFUSED)
 		r = address_failed(paths.socket, error ? (int)error : EIO,
-				   command_to_start(globals, start), err);
+				   client_command(globals, "up", start), err);
 	return explain_absence(globals, &paths, r, err);
 }
 

@@ -30,6 +30,13 @@ void answer_close(struct answer *answer);
 
 /* The directories and the socket that are meant: those given, else this user's defaults. */
 int client_paths(const struct globals *globals, struct paths *ret, struct err *err);
+/* The same, for who only asks: a socket that is named needs no directories. */
+int client_way(const struct globals *globals, struct paths *ret, struct err *err);
+
+/* The command line of another verb for the same daemon: "berth --socket S up". */
+#define CLIENT_COMMAND_MAX 300
+const char *client_command(const struct globals *globals, const char *verb,
+			   char ret[CLIENT_COMMAND_MAX]);
 
 /*
  * Finds the daemon that uses the state directory although nobody answers on the socket. Not if
@@ -52,7 +59,8 @@ struct client_stream {
 	int interrupt_fd; /* readable: give up with -EINTR; -1: none */
 	/* 0: go on; 1: that was the last one; negative: give up with that. NULL: JSON is wanted. */
 	int (*event)(void *arg, const struct sse_event *event);
-	bool may_end; /* events may also come to an end without a last one */
+	bool may_end;       /* events may also come to an end without a last one */
+	const char *broken; /* what is not known if they break off; NULL: how a command ended */
 	/* The bytes of an answer that is no failure. 0, or negative: give up. NULL: they are kept.
 	 */
 	int (*bytes)(void *arg, struct str bytes);

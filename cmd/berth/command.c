@@ -43,22 +43,30 @@ static void put_env(struct command *command, char *pair)
 	command->env[i] = pair;
 }
 
-/* NAME alone takes the value that we have. */
-static int add_env(struct command *command, const char *given)
+int command_env(const char *given, struct str *ret_name, struct str *ret_value)
 {
-	const char *value = strchr(given, '=') ? given : getenv(given);
-	char *pair;
+	const char *own = strchr(given, '=') ? NULL : getenv(given);
 
-	if (*given == '=')
+	*ret_value = str_of(given);
+	*ret_name = str_cut(ret_value, '=');
+	if (!ret_name->len)
 		return usage_error("--env wants NAME=VALUE, and a name is not empty");
-	if (!value)
+	if (!own && !strchr(given, '='))
 		return usage_error("--env %s: there is no such variable here; give NAME=VALUE",
 				   screen_text(str_of(given)).text);
-	if (value == given)
-		pair = strdup(given);
-	else if (asprintf(&pair, "%s=%s", given, value) < 0)
-		pair = NULL;
-	if (!pair)
+	if (own)
+		*ret_value = str_of(own);
+	return EXIT_OK;
+}
+
+static int add_env(struct command *command, const char *given)
+{
+	struct str name, value;
+	char *pair;
+
+	if (command_env(given, &name, &value) != EXIT_OK)
+		return EXIT_NOT_RUN;
+	if (asprintf(&pair, "%.*s=%.*s", STR_ARGS(name), STR_ARGS(value)) < 0)
 		return usage_error("out of memory");
 	put_env(command, pair);
 	return EXIT_OK;
@@ -187,7 +195,8 @@ void command_explain(struct str reason, struct str message)
 /* A shell that ended took what was set in it along, whatever the command made of that. */
 static void explain(const struct ending *ending)
 {
-	if (ending->session_restarted && str_eq(ending->reason, STR("exited")))
+	if (ending->session_restarted &&
+	    (str_eq(ending->reason, STR("exited")) || str_eq(ending->reason, STR("signaled"))))
 		screen_error("%s", ending->message.len ? screen_text(ending->message).text
 						       : "the session's shell has ended");
 	else
@@ -287,6 +296,9 @@ static int finish(const struct running *running, const struct answer *answer, in
 {
 	if (r == -EPIPE)
 		return EXIT_PIPE;
+	if (r == -EINTR && running->command->session)
+		screen_error("the command was told to end; if the session's shell ended with it, "
+			     "what was set in it is gone");
 	if (r == -EINTR)
 		return command_interrupted(running->interrupt_fd);
 	if (r == -EPROTO) {

@@ -57,6 +57,12 @@ int command_pass_on(int interrupt_fd, int fd, const char *at, size_t len);
  */
 int command_interrupted(int fd);
 
+/*
+ * What --env gives: NAME=VALUE, or NAME alone for the value that we have. EXIT_OK, or what is wrong
+ * was said.
+ */
+int command_env(const char *given, struct str *ret_name, struct str *ret_value);
+
 /* Says on stderr why something ended, if it was not by itself. */
 void command_explain(struct str reason, struct str message);
 

@@ -131,8 +131,11 @@ static int ask(struct haul *haul, const char *method, const struct client_stream
 int haul_events(struct haul *haul, const char *method,
 		int (*event)(void *arg, const struct sse_event *event), void *arg)
 {
-	struct client_stream stream = {
-		.body_fd = -1, .interrupt_fd = haul->interrupt_fd, .event = event, .arg = arg};
+	struct client_stream stream = {.body_fd = -1,
+				       .interrupt_fd = haul->interrupt_fd,
+				       .event = event,
+				       .broken = "what came after that was not told",
+				       .arg = arg};
 
 	return ask(haul, method, &stream, 0);
 }
@@ -143,6 +146,7 @@ int haul_events_now(struct haul *haul, const char *method,
 	struct client_stream stream = {.body_fd = -1,
 				       .interrupt_fd = haul->interrupt_fd,
 				       .event = event,
+				       .broken = "not everything has come",
 				       .may_end = true,
 				       .arg = arg};
 

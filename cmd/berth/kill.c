@@ -12,13 +12,14 @@
 #define SIGNAL_MAX   64
 #define GRACE_MAX_MS 600000
 
-enum { KILL_SIGNAL, KILL_END, KILL_GRACE, KILL_ALL };
+enum { KILL_SIGNAL, KILL_END, KILL_GRACE, KILL_ALL, KILL_TERMINAL };
 
 struct killing {
 	const struct call *call;
 	int signal;
 	uint64_t grace_ms;
-	bool is_end; /* for sure, and waits for it */
+	bool is_end;      /* for sure, and waits for it */
+	bool is_terminal; /* the same, beginning with a hangup */
 };
 
 /* "9", "KILL", "SIGKILL", "kill"; 0: there is none such. */
@@ -44,9 +45,14 @@ static int signal_parse(const char *text)
 
 static int request(struct haul *haul, const struct killing *killing, const char *process)
 {
-	int r = process_target(haul, killing->call->args[0], process,
-			       killing->is_end ? "" : "/kill");
+	const char *id = killing->call->args[0];
+	int r;
 
+	if (killing->is_terminal) {
+		r = terminal_target(haul, id, process, "/terminate");
+		return r < 0 ? r : haul_ask_long(haul, "POST");
+	}
+	r = process_target(haul, id, process, killing->is_end ? "" : "/kill");
 	if (r < 0)
 		return r;
 	if (killing->is_end && killing->grace_ms)
@@ -118,9 +124,13 @@ static int take_flags(struct killing *killing)
 
 	killing->signal = values[KILL_SIGNAL] ? signal_parse(values[KILL_SIGNAL]) : SIGTERM;
 	killing->is_end = values[KILL_END];
+	killing->is_terminal = values[KILL_TERMINAL];
 	if (killing->signal == 0)
 		return usage_error("--signal wants a name such as TERM or HUP, or a number from 1 "
 				   "to 64");
+	if (values[KILL_TERMINAL] && (values[KILL_SIGNAL] || values[KILL_END]))
+		return usage_error("--terminal hangs up, and ends what is left: without --signal "
+				   "and --end");
 	if (values[KILL_SIGNAL] && values[KILL_END])
 		return usage_error("--end sends what it takes: without --signal");
 	if (values[KILL_GRACE] &&
@@ -145,7 +155,9 @@ static int run(const struct call *call)
 			"--all means all processes of one sandbox: berth kill --end --all "
 			"ID");
 	if (!is_all && call->arg_count < 2)
-		return usage_error("which process? `berth ps ID` lists them");
+		return usage_error("which %s? `berth ps %sID` lists them",
+				   killing.is_terminal ? "terminal" : "process",
+				   killing.is_terminal ? "-t " : "");
 	return is_all ? kill_one(&killing, NULL) : kill_each(&killing);
 }
 
@@ -155,6 +167,7 @@ static const struct flag flags[] = {
 	[KILL_END]    = { "--end",    NULL,       "end it for sure, and wait until it is gone" },
 	[KILL_GRACE]  = { "--grace",  "DURATION", "with --end: send TERM first, and wait so long" },
 	[KILL_ALL]    = { "--all",    NULL,       "with --end: all that run in the sandbox" },
+	[KILL_TERMINAL] = { "--terminal", NULL,   "terminals: hang up, and wait until they are gone", "-t" },
 	{ NULL },
 };
 
@@ -163,6 +176,7 @@ static const struct example examples[] = {
 	{ "berth kill -s HUP box web",           "another signal" },
 	{ "berth kill --end --grace 5s box web", "it is gone when this returns" },
 	{ "berth kill --end --all box",          "all of them" },
+	{ "berth kill -t box $(berth ps -t -r -q box)", "all terminals" },
 	{ NULL },
 };
 /* clang-format on */

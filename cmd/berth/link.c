@@ -370,7 +370,7 @@ static int open_by_socket(struct link *link, const struct globals *globals, cons
 {
 	cleanup(address_closep) struct address address = {.dir = -1};
 	struct paths paths;
-	int r = client_paths(globals, &paths, err);
+	int r = client_way(globals, &paths, err);
 
 	if (r < 0)
 		return r;

@@ -54,21 +54,42 @@ int process_list_parse(struct arena *arena, const struct answer *answer, struct 
 	return r < 0 ? err_wrap(err, r, "the answer cannot be understood (is it berthd's?)") : 0;
 }
 
-int process_target(struct haul *haul, const char *id, const char *process, const char *suffix)
+/* Their IDs look like those of sandboxes. */
+struct kind {
+	const char *route, *noun, *flag;
+};
+
+static int set_target(struct haul *haul, const struct kind *kind, const char *const words[3])
 {
+	const char *id = words[0], *process = words[1], *suffix = words[2];
 	char path[SANDBOX_PATH_MAX];
 	struct sandbox_id parsed = {0};
-	int r = sandbox_path(id, "/processes", path, &haul->err);
+	int r = sandbox_path(id, kind->route, path, &haul->err);
 
 	if (r < 0)
 		return r;
 	if (process && sandbox_id_parse(str_of(process), &parsed) < 0)
 		return err_set(&haul->err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
-			       "`%s` is no process's ID: `berth ps %s` lists them",
-			       screen_text(str_of(process)).text, screen_text(str_of(id)).text);
+			       "`%s` is no %s's ID: `berth ps %s%s` lists them",
+			       screen_text(str_of(process)).text, kind->noun, kind->flag,
+			       screen_text(str_of(id)).text);
 	buf_consume(&haul->target, buf_len(&haul->target));
 	r = buf_printf(&haul->target, "%s%s%s%s", path, process ? "/" : "", parsed.text, suffix);
 	return r < 0 ? haul_fail(haul, r, "out of memory") : 0;
+}
+
+int process_target(struct haul *haul, const char *id, const char *process, const char *suffix)
+{
+	static const struct kind kind = {"/processes", "process", ""};
+
+	return set_target(haul, &kind, (const char *const[]){id, process, suffix});
+}
+
+int terminal_target(struct haul *haul, const char *id, const char *terminal, const char *suffix)
+{
+	static const struct kind kind = {"/terminals", "terminal", "-t "};
+
+	return set_target(haul, &kind, (const char *const[]){id, terminal, suffix});
 }
 
 const char *process_name(const char *typed, char ret[64])

@@ -32,6 +32,8 @@ int process_list_parse(struct arena *arena, const struct answer *answer, struct 
  * path.
  */
 int process_target(struct haul *haul, const char *id, const char *process, const char *suffix);
+/* The same of terminals, whose infos have the same shape. */
+int terminal_target(struct haul *haul, const char *id, const char *terminal, const char *suffix);
 
 /* The ID as Berth has it, which may not be how it was typed. */
 const char *process_name(const char *typed, char ret[64]);

@@ -10,7 +10,7 @@
 
 #define COMMAND_WIDTH 60
 
-enum { PS_RUNNING, PS_QUIET };
+enum { PS_RUNNING, PS_QUIET, PS_TERMINALS };
 
 static bool is_running(const struct process_info *info)
 {
@@ -123,7 +123,8 @@ static int list(struct haul *haul, const struct call *call)
 {
 	struct json_objects list;
 	struct arena arena;
-	int r = process_target(haul, call->args[0], NULL, "");
+	int r = call->values[PS_TERMINALS] ? terminal_target(haul, call->args[0], NULL, "")
+					   : process_target(haul, call->args[0], NULL, "");
 
 	if (r == 0)
 		r = haul_ask(haul, "GET");
@@ -160,12 +161,14 @@ static int run(const struct call *call)
 static const struct flag flags[] = {
 	[PS_RUNNING] = { "--running", NULL, "only those that run", "-r" },
 	[PS_QUIET]   = { "--quiet",   NULL, "only their IDs", "-q" },
+	[PS_TERMINALS] = { "--terminals", NULL, "its terminals instead", "-t" },
 	{ NULL },
 };
 
 static const struct example examples[] = {
 	{ "berth ps box",                           "those that run, and how the others ended" },
 	{ "berth kill box $(berth ps -r -q box)",   "ask all that run to end" },
+	{ "berth ps -t box",                        "which terminals there are: see attach" },
 	{ "berth ps --json box | jq '.[].log.end'", "as the daemon sends it" },
 	{ NULL },
 };
@@ -179,7 +182,7 @@ const struct verb verb_ps = {
 	.description =
 		"Lists the background processes of a sandbox, oldest first: those that run, and\n"
 		"of those that have ended the last 256. PID is as the sandbox sees it. Looking\n"
-		"wakes no sandbox. `berth exec --detach` starts one.",
+		"wakes no sandbox. `berth exec --detach` starts one, `berth shell` a terminal.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

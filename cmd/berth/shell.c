@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cmd/berth/command.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 #include "cmd/berth/view.h"
@@ -21,11 +22,11 @@ static void write_env(struct json_writer *w, const struct call *call)
 	json_key(w, "env");
 	json_object(w);
 	for (size_t i = 0; i < call->given_count; i++) {
-		struct str value = str_of(call->given[i].value), name;
+		struct str name, value;
 
 		if (call->given[i].flag != SHELL_ENV)
 			continue;
-		name = str_cut(&value, '=');
+		command_env(call->given[i].value, &name, &value);
 		has_term = has_term || str_eq(name, STR("TERM"));
 		json_key_str(w, name);
 		json_str(w, value);
@@ -118,10 +119,11 @@ static int run(const struct call *call)
 		return EXIT_NOT_RUN;
 	}
 	for (size_t i = 0; i < call->given_count; i++) {
-		if (call->given[i].flag == SHELL_ENV && !strchr(call->given[i].value, '=')) {
-			usage_error("--env wants NAME=VALUE");
+		struct str name, value;
+
+		if (call->given[i].flag == SHELL_ENV &&
+		    command_env(call->given[i].value, &name, &value) != EXIT_OK)
 			return EXIT_NOT_RUN;
-		}
 	}
 	code = view_init(&view, call->globals, call->values[SHELL_DETACH]);
 	if (code != EXIT_OK)
@@ -141,7 +143,7 @@ static int run(const struct call *call)
 static const struct flag flags[] = {
 	[SHELL_CWD]    = { "--cwd",  "DIR",        "where to run it (/workspace)", "-w" },
 	[SHELL_USER]   = { "--user", "USER",       "as whom: a name, a uid, or uid:gid", "-u" },
-	[SHELL_ENV]    = { "--env",  "NAME=VALUE", "set a variable", "-e" },
+	[SHELL_ENV]    = { "--env",  "NAME=VALUE", "set a variable; NAME alone passes ours on", "-e" },
 	[SHELL_DETACH] = VIEW_DETACH_FLAG,
 	{ NULL },
 };

@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "cmd/berth/command.h"
 #include "cmd/berth/link.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
@@ -20,6 +22,7 @@
 
 #define TEXT_ARENA_MAX (64 * 1024)
 #define TYPED_MAX      4096
+#define REPAINT_MS     50 /* between two sizes: a program is to see both */
 
 enum ending { GOES_ON, HAS_EXITED, WAS_LEFT, WAS_SIGNALED, IS_LOST };
 
@@ -27,6 +30,7 @@ struct running {
 	struct view *view;
 	struct link *link;
 	int signal_fd;
+	int64_t repaint_ms; /* until then it has a size that is not ours; 0: it has ours */
 	enum ending ending;
 	int code;
 	bool is_known; /* that is the program's own */
@@ -65,16 +69,25 @@ static int send_size(struct running *r, unsigned cols, unsigned rows)
 	return link_send(r->link, true, (struct str){text, (size_t)len});
 }
 
-/* A program that shows a whole screen paints it when its size changes, and only then. */
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/*
+ * A program that shows a whole screen paints it when its size changes, and only then: it is given
+ * another, and ours when it has had the time to see that.
+ */
 static int send_sizes(struct running *r, bool is_painted)
 {
 	unsigned cols, rows;
-	int error = 0;
 
 	view_size(&cols, &rows);
-	if (is_painted)
-		error = send_size(r, cols, rows > 1 ? rows - 1 : rows + 1);
-	return error < 0 ? error : send_size(r, cols, rows);
+	r->repaint_ms = is_painted ? now_ms() + REPAINT_MS : 0;
+	return send_size(r, cols, !is_painted ? rows : rows > 1 ? rows - 1 : rows + 1);
 }
 
 static void on_signals(struct running *r);
@@ -203,8 +216,15 @@ static void loop(struct running *r)
 		bool has_more = link_has_more(r->link);
 		int error = 0;
 
-		if (poll(fds, array_len(fds), has_more ? 0 : -1) < 0 && errno != EINTR)
+		if (poll(fds, array_len(fds),
+			 has_more        ? 0
+			 : r->repaint_ms ? REPAINT_MS
+					 : -1) < 0 &&
+		    errno != EINTR)
 			r->ending = IS_LOST;
+		/* What is typed must find the right size. */
+		if (r->repaint_ms && (fds[2].revents || now_ms() >= r->repaint_ms))
+			send_sizes(r, false);
 		if (fds[1].revents)
 			on_signals(r);
 		if (fds[2].revents && r->ending == GOES_ON)
@@ -243,19 +263,26 @@ static int open_link(struct running *r)
 
 static int finish(const struct running *r)
 {
+	char back[CLIENT_COMMAND_MAX];
+
 	switch (r->ending) {
 	case WAS_LEFT:
-		fprintf(stderr, "\nleft running; to come back: berth attach %s %s\n", r->view->id,
+		fprintf(stderr, "\nleft running; to come back: %s %s %s\n",
+			client_command(r->view->globals, "attach", back), r->view->id,
 			r->view->terminal);
 		return EXIT_OK;
 	case IS_LOST:
-		screen_error("the connection ended%s%s; to come back: berth attach %s %s",
+		screen_error("the connection ended%s%s; to come back: %s %s %s",
 			     *link_reason(r->link) ? ": " : "",
-			     screen_text(str_of(link_reason(r->link))).text, r->view->id,
+			     screen_text(str_of(link_reason(r->link))).text,
+			     client_command(r->view->globals, "attach", back), r->view->id,
 			     r->view->terminal);
 		return EXIT_NOT_RUN;
 	case HAS_EXITED:
-		if (!r->is_known)
+		/* That of the program needs no words. */
+		if (r->is_known)
+			command_explain(str_of(r->reason.text), STR(""));
+		else
 			screen_error("how it ended is not known (%s)", r->reason.text);
 		return r->code;
 	default:

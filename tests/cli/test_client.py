@@ -24,6 +24,8 @@ def missing(place):
         r = place.run(verb, env={"HOME": "", "XDG_RUNTIME_DIR": ""}, **who)
         equal((r.returncode, r.stdout, r.stderr.count("\n")), (1, "", 1), verb)
         check("set HOME" in r.stderr, "no place at all", r.stderr)
+    r = place.run("--socket", path, "info", env={"HOME": "", "XDG_RUNTIME_DIR": ""}, **who)
+    equal(r.returncode, 3, f"a socket that is named needs no other place: {r.stderr}")
 
 
 def stale(place):

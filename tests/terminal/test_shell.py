@@ -153,7 +153,8 @@ def test_full_screen(g):
         s.keys("G")
         s.wait("^1000\n.*END")
         s.keys("C-p", "C-q")
-        s.wait("left running; to come back: berth attach a [a-z0-9]+")
+        s.wait("left running; to come back: berth --socket")
+        check(re.search(r"--socket \S+ attach a [a-z0-9]{26}", s.text().replace("\n", "")), s.text())
         s.check_given_back(before)
         check("before" in s.text(), "the main screen is back", s.text())
         s.clear()
@@ -201,6 +202,32 @@ def test_detach(g):
         s.check_given_back(before)
 
 
+def test_listed(g):
+    """Terminals are listed and ended by others than who made them; attach looks for one that is there."""
+    def berth(*args):
+        return subprocess.run([os.path.join(g.build, "berth"), "--socket", g.socket, *args], check=False,
+                              capture_output=True, text=True)
+    with Screen(g) as s:
+        s.shell()
+        s.type("sleep 1000 </dev/null >/dev/null 2>&1 & disown; exit 3")
+        s.wait("^host>$")
+        s.clear()
+        listed = berth("ps", "-t", "a")
+        check(re.search(r"exited 3 .*bash --norc", listed.stdout), listed)
+        s.type(f"{s.berth} attach a")
+        s.wait("no terminal runs")
+        s.clear()
+        s.shell()
+        running = berth("ps", "-t", "-r", "-q", "a").stdout.split()
+        equal(len(running), 1, running)
+        ended = berth("kill", "-t", "a", *running)
+        equal((ended.returncode, ended.stdout.split()), (0, running), ended)
+        s.wait("was killed: its sandbox was stopped, removed or told to|^exit$|^logout$|^host>$")
+        equal(berth("ps", "-t", "-r", "-q", "a").stdout, "", "none runs")
+        equal(berth("kill", "-t", "a", "none").returncode, 1, "one that is not there")
+        equal(berth("kill", "-t", "--end", "a", "none").returncode, 2, "what makes no sense")
+
+
 def test_client_dies(g):
     """kill -9 and other ends of berth: the shell runs on, and is found again."""
     with Screen(g) as s:
@@ -224,7 +251,7 @@ def test_client_dies(g):
         s.type(f"{s.berth} attach a")
         s.wait("#$")
         g.kill_berthd()
-        s.wait("the connection ended; to come back: berth attach a")
+        s.wait("the connection ended; to come back: berth --socket")
         until(lambda: "-isig" not in s.settings(), "given back when berthd is gone")
         g.start()
         s.clear()
@@ -373,6 +400,7 @@ def test_endings(g):
         (sent(TEXT, b'{"type":"exit","code":null,"reason":"lost"}'), 125, b"how it ended is not known (lost)"),
         (sent(TEXT, b'{"type":"exit","code":256,"reason":"exited"}'), 125, b"how it ended is not known"),
         (sent(TEXT, b'{"type":"exit","code":255,"reason":"exited"}'), 255, b""),
+        (sent(TEXT, b'{"type":"exit","code":137,"reason":"killed"}'), 137, b"its sandbox was stopped, removed or told to"),
         (sent(BINARY, b"\x1b[?1049hin vi") + sent(CLOSE, b""), 125, b"\x1b[?1049l"),
     )
     for frames, code, words in cases:
@@ -435,6 +463,6 @@ def test_refused(g):
 
 
 if __name__ == "__main__":
-    main([test_shell, test_keys, test_resize, test_full_screen, test_top, test_detach, test_suspend, test_client_dies,
+    main([test_shell, test_keys, test_resize, test_full_screen, test_top, test_detach, test_listed, test_suspend, test_client_dies,
           test_flood, test_handshake, test_endings, test_keys_in_a_flood, test_refused],
          start=lambda test: test not in (test_handshake, test_endings, test_keys_in_a_flood))
