@@ -22,6 +22,15 @@ WAIT = 120
 SHELL = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
 
 
+def until_in_front(g, name, comm):
+    """Until that program sleeps and its terminal is its own: before, keys are the shell's, which prints first."""
+    def is_in_front():
+        stats = g.out(name, "cat /proc/[0-9]*/stat 2>/dev/null; true").splitlines()
+        return any((words := line.rpartition(") ")[2].split())[0] == "S" and words[2] == words[5]
+                   for line in stats if f" ({comm}) " in line)
+    until(is_in_front, f"{comm} to have the terminal")
+
+
 def start(g, name, argv=None, **options):
     """Its status once it runs."""
     body = {"argv": argv or SHELL, **options}

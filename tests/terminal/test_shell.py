@@ -15,7 +15,7 @@ import struct
 import subprocess
 import threading
 
-from terminal_api import BINARY, CLOSE, TEXT, Tty, check, equal, start, until
+from terminal_api import BINARY, CLOSE, TEXT, Tty, check, equal, start, until, until_in_front
 from ground import main
 
 GUARD = 60
@@ -111,15 +111,12 @@ def test_keys(g):
     """Ctrl-C, Ctrl-Z and fg reach what runs inside, and not berth."""
     with Screen(g) as s:
         s.shell()
-        def sleeps():
-            """Until then the shell has the terminal, and the keys."""
-            return "(sleep) S" in g.out("a", "cat /proc/[0-9]*/stat 2>/dev/null; true")
         s.type("sleep 1000")
-        until(sleeps, "sleep to run")
+        until_in_front(g, "a", "sleep")
         s.keys("C-z")
         s.wait(r"Stopped +sleep 1000")
         s.type("fg")
-        until(sleeps, "sleep to go on")
+        until_in_front(g, "a", "sleep")
         s.keys("C-c")
         s.wait(r"\^C")
         s.type("echo still $((40 + 2))")

@@ -9,7 +9,8 @@ import threading
 import time
 import urllib.parse
 
-from terminal_api import BINARY, TEXT, Failed, Tty, View, check, equal, frame, show, start, until, view
+from terminal_api import BINARY, TEXT, Failed, Tty, View, check, equal, frame, show, start, until, until_in_front, \
+    view
 from ground import IS_SANITIZED, fds_of, main, memory_of
 
 BASE = "/v1/sandbox/a/terminals"
@@ -42,18 +43,18 @@ def test_job_control(g):
         v.until("$ ")
         v.type("sleep 1000\n")
         v.until("sleep 1000\r\n")
-        until(lambda: "sleep" in g.out("a", ["sh", "-c", "cat /proc/[0-9]*/comm"]), "sleep")
+        until_in_front(g, "a", "sleep")
         v.type("\x1a")
         v.until("Stopped")
         v.until("$ ")
         v.type("fg\n")
         v.until("sleep 1000\r\n")
+        until_in_front(g, "a", "sleep")
         v.type("\x03")
         v.until("$ ")
         v.type("cat\n")
         v.until("cat\r\n")
-        until(lambda: "cat" in g.out("a", ["sh", "-c", "for p in /proc/[0-9]*; do read c <$p/comm && echo $c; done"])
-              .splitlines(), "cat to run: until then the shell hears the key")
+        until_in_front(g, "a", "cat")
         equal(g.request("POST", f"{BASE}/t/interrupt").status, 204, "interrupt")
         v.until("^C")
         v.until("$ ")
