@@ -109,6 +109,21 @@ int container_create(struct container *c, const struct container_host *host, pid
 	return pidfd;
 }
 
+int container_sync(const struct container *c, const struct container_host *host, pid_t *ret_pid)
+{
+	cleanup_fd int disk = dir_open(host->sandboxes_fd, c->spec.id.text);
+	cleanup_fd int range =
+		disk < 0 ? disk : openat(disk, "range", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int r;
+
+	if (disk < 0 || range < 0)
+		return disk < 0 ? disk : -errno;
+	r = child_fork((const int[]){disk, range}, 2, ret_pid);
+	if (r >= 0 && *ret_pid == 0)
+		_exit(fsync(range) < 0 || fsync(disk) < 0);
+	return r;
+}
+
 static int open_pid(pid_t pid)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);

@@ -72,6 +72,13 @@ int container_create(struct container *c, const struct container_host *host, pid
 int container_created(struct container *c, const struct container_host *host, int status,
 		      int log_fd, struct err *err);
 
+/*
+ * A child that ends with 0 when the sandbox's id range is on disk for good: so that after a power
+ * loss no disk lacks the range that its files belong to. While the runtime is at work; nobody may
+ * write to the disk before it has ended.
+ */
+int container_sync(const struct container *c, const struct container_host *host, pid_t *ret_pid);
+
 /* SIGKILL to init by its pidfd; everything inside dies with it. */
 int container_kill(const struct container *c);
 

@@ -92,8 +92,8 @@ static void on_link_ready(struct watch *watch)
 
 static bool has_work(const struct keeper *k)
 {
-	return k->runtimes.running || k->runtimes.waiting_count || k->errands.running ||
-	       k->errands.waiting_count;
+	return k->runtimes.running || k->runtimes.waiting_count || k->syncs.running ||
+	       k->errands.running || k->errands.waiting_count;
 }
 
 void keeper_settle(struct keeper *k)
@@ -214,6 +214,7 @@ static int init(struct keeper *k, int link_fd, struct err *err)
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "no event loop: %s", strerror(-r));
 	job_pool_init(&k->runtimes, &k->loop, 2 * count + 2, KEEPER_QUEUE_MAX);
+	job_pool_init(&k->syncs, &k->loop, 2 * count + 2, KEEPER_QUEUE_MAX);
 	job_pool_init(&k->errands, &k->loop, ERRANDS, KEEPER_ERRANDS_MAX);
 	list_init(&k->usages);
 	for (size_t i = 0; i < KEEPER_BUCKETS; i++)

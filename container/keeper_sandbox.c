@@ -94,6 +94,7 @@ struct keeper_sandbox *keeper_sandbox_new(struct keeper *k, const struct contain
 	sb->c.init_pidfd = -1;
 	sb->log_fd = -1;
 	job_init(&sb->job);
+	job_init(&sb->sync);
 	watch_init(&sb->init, on_init_ready);
 	timer_init(&sb->timer, on_time);
 	list_init(&sb->waiters);
@@ -424,6 +425,35 @@ void keeper_sandbox_run(struct keeper_sandbox *sb)
 	}
 }
 
+static void finish_create(struct keeper_sandbox *sb, int result, int status);
+
+static int begin_sync(struct job *job)
+{
+	struct keeper_sandbox *sb = container_of(job, struct keeper_sandbox, sync);
+	pid_t pid;
+
+	return container_sync(&sb->c, sb->keeper->host, &pid);
+}
+
+static void on_sync_end(struct job *job, int result, int status)
+{
+	struct keeper_sandbox *sb = container_of(job, struct keeper_sandbox, sync);
+
+	sb->is_syncing = false;
+	sb->is_sync_failed = result < 0 || status != 0;
+	if (sb->is_created)
+		finish_create(sb, sb->create_result, sb->create_status);
+}
+
+static void sync_range(struct keeper_sandbox *sb)
+{
+	sb->sync.begin = begin_sync;
+	sb->sync.on_end = on_sync_end;
+	sb->sync.timeout_ms = CREATE_MS;
+	sb->is_syncing = true;
+	job_queue(&sb->sync, &sb->keeper->syncs, true);
+}
+
 static int begin_create(struct job *job)
 {
 	struct keeper_sandbox *sb = container_of(job, struct keeper_sandbox, job);
@@ -438,7 +468,10 @@ static int begin_create(struct job *job)
 		return r;
 	}
 	sb->is_prepared = true;
-	return container_create(&sb->c, sb->keeper->host, &pid, &sb->log_fd, &sb->failure);
+	r = container_create(&sb->c, sb->keeper->host, &pid, &sb->log_fd, &sb->failure);
+	if (r >= 0)
+		sync_range(sb);
+	return r;
 }
 
 /* What came in between while the runtime was at work. */
@@ -448,9 +481,8 @@ static void check_wanted(struct keeper_sandbox *sb, struct err *err)
 		err_set(err, -ECANCELED, ERR_CONFLICT, "the sandbox was killed while it started");
 }
 
-static void on_create_end(struct job *job, int result, int status)
+static void finish_create(struct keeper_sandbox *sb, int result, int status)
 {
-	struct keeper_sandbox *sb = container_of(job, struct keeper_sandbox, job);
 	struct keeper *k = sb->keeper;
 
 	keeper_disk_sweep(k);
@@ -467,7 +499,11 @@ static void on_create_end(struct job *job, int result, int status)
 		result = container_created(&sb->c, k->host, status, sb->log_fd, &sb->failure);
 	close_fdp(&sb->log_fd);
 	sb->log_fd = -1;
-	if (job->is_late)
+	if (result == 0 && sb->is_sync_failed)
+		result = err_set(&sb->failure, -EIO, ERR_START_FAILED,
+				 "which user ids the sandbox has could not be written to disk for "
+				 "good: is the disk full, or broken?");
+	if (sb->job.is_late)
 		result = err_set(&sb->failure, -ETIMEDOUT, ERR_TIMEOUT,
 				 "the runtime did not finish within %d seconds", CREATE_MS / 1000);
 	if (result < 0) {
@@ -484,6 +520,19 @@ static void on_create_end(struct job *job, int result, int status)
 		answer_started(sb, &sb->failure);
 	if (sb->failure.code != ERR_NONE)
 		container_kill(&sb->c);
+}
+
+static void on_create_end(struct job *job, int result, int status)
+{
+	struct keeper_sandbox *sb = container_of(job, struct keeper_sandbox, job);
+
+	if (!sb->is_syncing) {
+		finish_create(sb, result, status);
+		return;
+	}
+	sb->is_created = true;
+	sb->create_result = result;
+	sb->create_status = status;
 }
 
 int keeper_sandbox_start(struct keeper_sandbox *sb, struct keeper_asker starter)

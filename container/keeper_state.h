@@ -49,7 +49,7 @@ struct keeper {
 	struct list buckets[KEEPER_BUCKETS];
 	unsigned sandboxes, exited; /* all, and those of them that are HAS_EXITED */
 	unsigned unwanted;          /* starts of a connection that is gone, being undone */
-	struct job_pool runtimes, errands;
+	struct job_pool runtimes, syncs, errands;
 	struct list usages;
 	struct job sweep; /* of the trash */
 	bool is_sweeping;
@@ -68,7 +68,7 @@ struct keeper_sandbox {
 	struct keeper *keeper;
 	struct container c;
 	enum keeper_state state;
-	struct job job;
+	struct job job, sync; /* the latter beside the runtime that creates it */
 	struct watch init;
 	struct timer timer;
 	struct keeper_asker starter;
@@ -77,6 +77,9 @@ struct keeper_sandbox {
 	struct err failure;     /* why it did not start; code ERR_NONE: nothing failed */
 	int log_fd;
 	unsigned tries, stats_tries;
+	bool is_syncing, is_sync_failed;
+	bool is_created; /* or not; that waits for the sync */
+	int create_result, create_status;
 	bool is_prepared, is_told, is_unwanted, is_kill_wanted;
 	bool is_ours; /* init is a child of our monitor, which will have its status */
 	bool has_status;

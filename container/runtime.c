@@ -48,26 +48,11 @@ struct setup {
 	struct passage passage;
 };
 
-/* So that after a power loss no disk lacks the range that its files belong to. Here, where nobody
- * else waits for it. */
-static int sync_range(const struct setup *setup)
-{
-	char path[PATH_MAX + 128];
-	cleanup_fd int disk = -1, range = -1;
-
-	snprintf(path, sizeof(path), "%s/sandboxes/%s", setup->host->state_dir, setup->passage.id);
-	disk = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	range = disk < 0 ? -1 : openat(disk, "range", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	return range < 0 || fsync(range) < 0 || fsync(disk) < 0 ? -errno : 0;
-}
-
 static int set_up(const void *data)
 {
 	const struct setup *setup = data;
-	int r = sync_range(setup);
+	int r = quotas_halve();
 
-	if (r == 0)
-		r = quotas_halve();
 	return r == 0 && setup->host->closed_dir[0] ? passage_open(&setup->passage) : r;
 }
 
