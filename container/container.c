@@ -199,13 +199,20 @@ int container_created(struct container *c, const struct container_host *host, in
 		return err_set(err, -ECHILD, ERR_START_FAILED,
 			       "the runtime named process %d, which it has not started", (int)pid);
 	c->init_pid = (pid_t)pid;
-	r = cgroup_delegate(&host->cgroup, id, ids_map(host->ids, c->range).first);
-	if (r == 0)
-		r = record_write(run, c, host->boot_id);
 	c->init_pidfd = take_fd(&pidfd);
+	r = cgroup_delegate(&host->cgroup, id, ids_map(host->ids, c->range).first);
 	if (r < 0)
-		return err_set(err, r, ERR_START_FAILED, "cannot record it: %s", strerror(-r));
+		return err_set(err, r, ERR_START_FAILED, "cannot hand its cgroup over: %s",
+			       strerror(-r));
 	return 0;
+}
+
+int container_record(const struct container *c, const struct container_host *host, struct err *err)
+{
+	cleanup_fd int run = dir_open(host->run_fd, c->spec.id.text);
+	int r = run < 0 ? run : record_write(run, c, host->boot_id);
+
+	return r < 0 ? err_set(err, r, ERR_START_FAILED, "cannot record it: %s", strerror(-r)) : 0;
 }
 
 int container_kill(const struct container *c)

@@ -66,8 +66,8 @@ int container_create(struct container *c, const struct container_host *host, pid
 
 /*
  * The runtime has ended with `status`. Success: c has init's pid and pidfd (it is alive; whether it
- * answers is berthd's to find out), and <run>/<id>/record is written for adoption. Failure:
- * ERR_START_FAILED with the runtime's own last words; then container_take_down().
+ * answers is berthd's to find out). Failure: ERR_START_FAILED with the runtime's own last words;
+ * then container_take_down().
  */
 int container_created(struct container *c, const struct container_host *host, int status,
 		      int log_fd, struct err *err);
@@ -78,6 +78,9 @@ int container_created(struct container *c, const struct container_host *host, in
  * write to the disk before it has ended.
  */
 int container_sync(const struct container *c, const struct container_host *host, pid_t *ret_pid);
+
+/* Writes <run>/<id>/record: from now on a later keeper adopts it, as one that was told of. */
+int container_record(const struct container *c, const struct container_host *host, struct err *err);
 
 /* SIGKILL to init by its pidfd; everything inside dies with it. */
 int container_kill(const struct container *c);

@@ -99,6 +99,17 @@ static void fill(struct job_pool *pool)
 	pool->is_filling = false;
 }
 
+void job_pool_hold(struct job_pool *pool)
+{
+	pool->running++;
+}
+
+void job_pool_release(struct job_pool *pool)
+{
+	pool->running--;
+	fill(pool);
+}
+
 void job_init(struct job *job)
 {
 	list_init(&job->node);

@@ -44,6 +44,9 @@ void job_init(struct job *job);
  * a `must`, which is for work that nobody asked for.
  */
 int job_queue(struct job *job, struct job_pool *pool, bool must);
+/* What follows a job still counts as running: a slot is taken, and given back. */
+void job_pool_hold(struct job_pool *pool);
+void job_pool_release(struct job_pool *pool);
 /* Takes a waiting job out; false if it runs (or ran) and cannot be stopped. */
 bool job_cancel(struct job *job);
 

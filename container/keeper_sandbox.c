@@ -425,7 +425,7 @@ void keeper_sandbox_run(struct keeper_sandbox *sb)
 	}
 }
 
-static void finish_create(struct keeper_sandbox *sb, int result, int status);
+static void finish_create(struct keeper_sandbox *sb);
 
 static int begin_sync(struct job *job)
 {
@@ -439,10 +439,14 @@ static void on_sync_end(struct job *job, int result, int status)
 {
 	struct keeper_sandbox *sb = container_of(job, struct keeper_sandbox, sync);
 
+	struct job_pool *runtimes = &sb->keeper->runtimes;
+
 	sb->is_syncing = false;
-	sb->is_sync_failed = result < 0 || status != 0;
-	if (sb->is_created)
-		finish_create(sb, sb->create_result, sb->create_status);
+	sb->sync_result = job->is_late ? -ETIMEDOUT : result == 0 && status != 0 ? -EIO : result;
+	if (!sb->is_created)
+		return;
+	finish_create(sb);
+	job_pool_release(runtimes);
 }
 
 static void sync_range(struct keeper_sandbox *sb)
@@ -450,6 +454,7 @@ static void sync_range(struct keeper_sandbox *sb)
 	sb->sync.begin = begin_sync;
 	sb->sync.on_end = on_sync_end;
 	sb->sync.timeout_ms = CREATE_MS;
+	sb->is_created = false;
 	sb->is_syncing = true;
 	job_queue(&sb->sync, &sb->keeper->syncs, true);
 }
@@ -481,31 +486,24 @@ static void check_wanted(struct keeper_sandbox *sb, struct err *err)
 		err_set(err, -ECANCELED, ERR_CONFLICT, "the sandbox was killed while it started");
 }
 
-static void finish_create(struct keeper_sandbox *sb, int result, int status)
+static int check_sync(struct keeper_sandbox *sb)
 {
-	struct keeper *k = sb->keeper;
+	if (sb->sync_result == 0)
+		return 0;
+	return err_set(&sb->failure, sb->sync_result, ERR_START_FAILED,
+		       "cannot write to disk for good which user ids the sandbox has: %s",
+		       strerror(-sb->sync_result));
+}
 
-	keeper_disk_sweep(k);
-	if (!sb->is_prepared && result == -EEXIST) {
-		keeper_sandbox_take_down(sb); /* what is in the way; the next START will do */
-		return;
-	}
-	if (!sb->is_prepared) {
-		keeper_answer_failed(k, sb->starter, &sb->failure);
-		keeper_sandbox_free(sb);
-		return;
-	}
+/* The runtime and the sync have both ended. */
+static void finish_create(struct keeper_sandbox *sb)
+{
+	int result = sb->create_result;
+
 	if (result == 0)
-		result = container_created(&sb->c, k->host, status, sb->log_fd, &sb->failure);
-	close_fdp(&sb->log_fd);
-	sb->log_fd = -1;
-	if (result == 0 && sb->is_sync_failed)
-		result = err_set(&sb->failure, -EIO, ERR_START_FAILED,
-				 "which user ids the sandbox has could not be written to disk for "
-				 "good: is the disk full, or broken?");
-	if (sb->job.is_late)
-		result = err_set(&sb->failure, -ETIMEDOUT, ERR_TIMEOUT,
-				 "the runtime did not finish within %d seconds", CREATE_MS / 1000);
+		result = check_sync(sb);
+	if (result == 0)
+		result = container_record(&sb->c, sb->keeper->host, &sb->failure);
 	if (result < 0) {
 		if (sb->failure.code == ERR_NONE)
 			err_set(&sb->failure, result, ERR_START_FAILED,
@@ -525,14 +523,32 @@ static void finish_create(struct keeper_sandbox *sb, int result, int status)
 static void on_create_end(struct job *job, int result, int status)
 {
 	struct keeper_sandbox *sb = container_of(job, struct keeper_sandbox, job);
+	struct keeper *k = sb->keeper;
 
-	if (!sb->is_syncing) {
-		finish_create(sb, result, status);
+	keeper_disk_sweep(k);
+	if (!sb->is_prepared && result == -EEXIST) {
+		keeper_sandbox_take_down(sb); /* what is in the way; the next START will do */
 		return;
 	}
-	sb->is_created = true;
+	if (!sb->is_prepared) {
+		keeper_answer_failed(k, sb->starter, &sb->failure);
+		keeper_sandbox_free(sb);
+		return;
+	}
+	/* At once: a number means this process now, and perhaps another later. */
+	if (result == 0)
+		result = container_created(&sb->c, k->host, status, sb->log_fd, &sb->failure);
+	close_fdp(&sb->log_fd);
+	sb->log_fd = -1;
+	if (job->is_late)
+		result = err_set(&sb->failure, -ETIMEDOUT, ERR_TIMEOUT,
+				 "the runtime did not finish within %d seconds", CREATE_MS / 1000);
 	sb->create_result = result;
-	sb->create_status = status;
+	sb->is_created = true;
+	if (sb->is_syncing)
+		job_pool_hold(&k->runtimes);
+	else
+		finish_create(sb);
 }
 
 int keeper_sandbox_start(struct keeper_sandbox *sb, struct keeper_asker starter)

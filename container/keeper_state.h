@@ -77,9 +77,9 @@ struct keeper_sandbox {
 	struct err failure;     /* why it did not start; code ERR_NONE: nothing failed */
 	int log_fd;
 	unsigned tries, stats_tries;
-	bool is_syncing, is_sync_failed;
-	bool is_created; /* or not; that waits for the sync */
-	int create_result, create_status;
+	bool is_syncing;
+	bool is_created; /* or not, as create_result says; that waits for the sync */
+	int create_result, sync_result;
 	bool is_prepared, is_told, is_unwanted, is_kill_wanted;
 	bool is_ours; /* init is a child of our monitor, which will have its status */
 	bool has_status;

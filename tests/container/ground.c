@@ -212,7 +212,8 @@ int ground_start(struct ground *ground, struct container *c, const struct contai
 	if (pidfd < 0)
 		return pidfd;
 	status = ground_wait(pid, pidfd);
-	return container_created(c, ground->host, status, log, err);
+	r = container_created(c, ground->host, status, log, err);
+	return r < 0 ? r : container_record(c, ground->host, err);
 }
 
 int ground_stop(struct ground *ground, struct container *c)
