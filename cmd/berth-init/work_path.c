@@ -247,7 +247,13 @@ int temp_place(struct temp *temp, const char *name)
 
 	path_of_fd(path, temp->fd);
 	error = make_link(&maker, name);
-	/* temp_close() removes the other name, if it has one. Not every file system has links. */
+	/* Before anybody looks at it: what a file is known by (its ctime) changes with its names.
+	 */
+	if (error == 0 && temp->name[0]) {
+		unlinkat(temp->dir_fd, temp->name, 0);
+		temp->name[0] = '\0';
+	}
+	/* Not every file system has links. */
 	if (error == 0 || (!temp->name[0] && error != -EEXIST))
 		return error;
 	if (!temp->name[0]) {

@@ -79,13 +79,13 @@ static void look(struct watcher *w, uint32_t node, const char *name, bool is_dir
 	sub = sub_of(w, node);
 	if (w->position < sub->since)
 		return;
-	/* Files on their way to their place are Berth's affair until they are there. */
-	if (temp_is_name(name))
-		return;
 	if (sub->only[0]) {
 		ret->is_there = ret->is_included = strcmp(name, sub->only) == 0;
 		return;
 	}
+	/* Files on their way to their place are Berth's affair until they are there. */
+	if (temp_is_name(name))
+		return;
 	if (tree_path(w, node, name, ret->path) < 0 ||
 	    event_is_excluded(sub, ret->path, is_directory))
 		return;
@@ -113,7 +113,7 @@ static void tell_created(struct watcher *w, uint32_t node, const char *path, boo
 	tell(w, node, is_replaced ? WATCH_MODIFY : WATCH_CREATE, path, is_directory);
 }
 
-/* By one of Berth's own files: temp_place() renames only over what is there. */
+/* By one of Berth's own files: temp_place() renames over what is there, as far as it can know. */
 static void tell_replaced(struct watcher *w, uint32_t node, const char *path)
 {
 	sub_of(w, node)->has_target = true;

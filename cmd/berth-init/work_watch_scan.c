@@ -89,7 +89,8 @@ static int cover_entry(struct cover *c)
 
 	if (!is_directory && !c->is_told)
 		return 0;
-	if (tree_path(c->w, c->at, walk->name, path) < 0 ||
+	/* What is being made by Berth is told when it has its name. */
+	if (temp_is_name(walk->name) || tree_path(c->w, c->at, walk->name, path) < 0 ||
 	    event_is_excluded(c->sub, path, is_directory)) {
 		walk_skip(walk);
 		return 0;
