@@ -149,12 +149,14 @@ void process_cancel(struct process_wait *wait)
 
 static void be_ended(struct process *p)
 {
+	process_hold(p); /* whoever is told may let it go */
 	p->state = PROCESS_ENDED;
 	p->is_over = true;
 	tell(p, &p->ends, NULL);
 	if (p->journal)
 		journal_tell(p->journal);
 	process_output_close(p);
+	process_release(p);
 }
 
 /* Then the next berthd will hear of it again, from init, and say no other thing. */
@@ -207,6 +209,8 @@ static void end_with(struct process *p, const struct exec_end *end)
 	bool is_known = p->is_terminal && p->has_exited; /* since its program has ended */
 
 	p->end = is_known ? p->main_end : *end;
+	if (is_known && end->reason == p->main_end.reason)
+		memcpy(p->end.message, end->message, sizeof(p->end.message));
 	if (!is_known)
 		p->ended_at_ms = registry_now_ms();
 	if (!is_known && p->is_adopted && p->ended_at_ms > p->started_at_ms)
@@ -298,11 +302,25 @@ static void on_started(void *arg, uint32_t pid)
 	save_run(p);
 }
 
+static void on_exit_stored(void *arg, int result, const struct err *err)
+{
+	struct process *p = arg;
+
+	if (result < 0)
+		log_unstored(p, err->sentence);
+	p->is_exit_stored = true;
+	if (p->journal)
+		journal_tell(p->journal); /* its viewers wait for no survivors */
+	process_release(p);
+}
+
 /* `ended` follows with the same, when nothing is left. */
 static void on_exited(void *arg, const struct exec_end *end)
 {
 	struct process *p = arg;
 
+	if (p->is_exit_stored)
+		return; /* by an earlier berthd, and init says it again */
 	p->has_exited = true;
 	p->main_end = *end;
 	if (!p->is_terminal)
@@ -310,8 +328,8 @@ static void on_exited(void *arg, const struct exec_end *end)
 	p->ended_at_ms = registry_now_ms();
 	if (p->is_adopted && p->ended_at_ms > p->started_at_ms)
 		p->main_end.duration_ms = (uint64_t)(p->ended_at_ms - p->started_at_ms);
-	if (p->journal)
-		journal_tell(p->journal); /* its viewers wait for no survivors */
+	if (process_record_save(p, on_exit_stored) < 0)
+		log_unstored(p, "too much is being stored"); /* told when all of it has ended */
 }
 
 static void on_stdin_ready(void *arg)
@@ -349,7 +367,7 @@ static int launch(struct process *p, const struct process_request *request, stru
 	p->started_at_ms = registry_now_ms();
 	p->ended_at_ms = 0;
 	p->is_adopted = p->is_stdin_ended = p->is_over = false;
-	p->has_exited = p->is_throttled = p->is_input_full = false;
+	p->has_exited = p->is_exit_stored = p->is_throttled = p->is_input_full = false;
 	p->timeout_ms = exec.timeout_ms;
 	p->exec = exec_new(p->sb, &exec, &exec_ops, p, err);
 	if (!p->exec)
@@ -363,6 +381,11 @@ static int make_way(struct sandbox *sb, const struct sandbox_id *id, struct err 
 {
 	struct process *p = process_find(sb, id);
 
+	if (p && p->is_exit_stored && p->state != PROCESS_ENDED)
+		return err_set(err, -EEXIST, ERR_CONFLICT,
+			       "terminal \"%s\" has exited, but something that it started still "
+			       "runs: terminate it first, or choose another ID",
+			       id->text);
 	if (p && p->state != PROCESS_ENDED)
 		return err_set(
 			err, -EEXIST, ERR_CONFLICT,

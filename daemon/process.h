@@ -58,7 +58,8 @@ struct process {
 	uint64_t timeout_ms;
 	bool is_autostart, is_adopted, is_revived;
 	bool is_terminal;
-	bool has_exited; /* its main process, as main_end says; what it left still runs */
+	bool has_exited;     /* its main process, as main_end says; what it left still runs */
+	bool is_exit_stored; /* of a terminal: so that it can be told, before the rest has ended */
 	struct exec_end main_end;
 	struct list viewers; /* of a terminal, see daemon/terminal.h */
 	bool is_throttled, is_input_full;

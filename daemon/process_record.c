@@ -138,12 +138,14 @@ int process_record_restore(struct process *p, const struct process_fact *fact)
 	p->is_terminal = exec_stranger_is_terminal(fact->exec);
 	p->pid = fact->pid;
 	p->started_at_ms = fact->started_at_ms;
-	p->ended_at_ms = fact->ended_at_ms;
+	p->has_exited = p->is_exit_stored = fact->ended_at_ms < 0;
+	p->ended_at_ms = p->has_exited ? -fact->ended_at_ms : fact->ended_at_ms;
+	p->main_end = fact->end;
 	p->log_start = fact->log_start;
 	p->log_end = fact->log_end;
 	p->end = fact->end;
 	p->is_autostart = fact->is_autostart;
-	p->is_over = fact->ended_at_ms != 0;
+	p->is_over = fact->ended_at_ms > 0;
 	p->state = p->is_over ? PROCESS_ENDED : PROCESS_RUNNING;
 	arena_init(&arena, 8 * AGENT_ARGS_MAX);
 	r = process_request_parse(&arena, fact->spec, &request, &err);
@@ -160,6 +162,8 @@ int process_record_restore(struct process *p, const struct process_fact *fact)
 int process_record_save(struct process *p, store_done_fn *done)
 {
 	struct registry *registry = p->sb->registry;
+	/* Only its program has ended: then its time is stored with a minus. */
+	bool is_part = p->is_terminal && p->has_exited && p->state < PROCESS_ENDING;
 	struct process_fact fact = {
 		.sandbox = p->sb->id,
 		.id = p->id,
@@ -167,11 +171,11 @@ int process_record_save(struct process *p, store_done_fn *done)
 		.exec = p->number,
 		.pid = p->pid,
 		.started_at_ms = p->started_at_ms,
-		.ended_at_ms = p->ended_at_ms,
+		.ended_at_ms = is_part ? -p->ended_at_ms : p->ended_at_ms,
 		.log_start = p->log_start,
 		.log_end = p->log_end,
 		.is_autostart = p->is_autostart,
-		.end = p->end,
+		.end = is_part ? p->main_end : p->end,
 		.spec = p->spec,
 	};
 	int r;
@@ -250,9 +254,9 @@ static bool is_error(const struct exec_end *end)
 /* NULL while it runs. A terminal's end is that of its program: nobody can see or type any more. */
 static const struct exec_end *end_of(const struct process *p)
 {
-	if (p->is_terminal && p->has_exited)
-		return &p->main_end;
-	return p->is_over ? &p->end : NULL;
+	if (p->is_over)
+		return &p->end;
+	return p->is_exit_stored ? &p->main_end : NULL;
 }
 
 static void write_exit(const struct exec_end *end, struct json_writer *w)

@@ -11,7 +11,8 @@ struct process_fact {
 	struct sandbox_id sandbox, id;
 	uint64_t generation, exec;
 	uint32_t pid;
-	int64_t started_at_ms, ended_at_ms; /* 0: it runs */
+	int64_t started_at_ms;
+	int64_t ended_at_ms; /* 0: it runs; negative: only its program has ended, then */
 	uint64_t log_start, log_end;        /* when it has ended */
 	bool is_autostart;
 	struct exec_end end; /* then, too */

@@ -225,7 +225,7 @@ static void rest(struct viewer *v)
 {
 	const struct process *p = v->p;
 
-	if (p->is_over || p->has_exited) {
+	if (p->is_over || p->is_exit_stored) {
 		send_exit(v);
 		finish(v, CLOSE_NORMAL, "the program has ended");
 	} else if (p->state == PROCESS_ENDED) {

@@ -176,7 +176,7 @@ static const struct example examples[] = {
 	{ "berth kill -s HUP box web",           "another signal" },
 	{ "berth kill --end --grace 5s box web", "it is gone when this returns" },
 	{ "berth kill --end --all box",          "all of them" },
-	{ "berth kill -t box $(berth ps -t -r -q box)", "all terminals" },
+	{ "berth kill -t box $(berth ps -t -q box)", "all terminals" },
 	{ NULL },
 };
 /* clang-format on */
