@@ -12,8 +12,8 @@ struct process_fact {
 	uint64_t generation, exec;
 	uint32_t pid;
 	int64_t started_at_ms;
-	int64_t ended_at_ms; /* 0: it runs; negative: only its program has ended, then */
-	uint64_t log_start, log_end;        /* when it has ended */
+	int64_t ended_at_ms;         /* 0: it runs; negative: only its program has ended, then */
+	uint64_t log_start, log_end; /* when it has ended */
 	bool is_autostart;
 	struct exec_end end; /* then, too */
 	/* JSON, see process_request_store(). Empty: as it was stored before. */

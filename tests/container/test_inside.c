@@ -214,7 +214,8 @@ static void test_quotas(int peer)
 
 	check(read_queued(&count, &limit) && limit > 0);
 	check(strtoul(ground_ask(peer, -1, "queue %lu", 8UL), NULL, 10) == 8);
-	check(read_queued(&count, &limit) && count <= limit / 2);
+	/* Some are those of processes outside of any sandbox; others may have filled their half. */
+	check(read_queued(&count, &limit) && count <= limit / 2 + 64);
 	printf("# queued signals: %lu of %lu\n", count, limit);
 	tap_ok("27: half of the signals that we can have queued stay ours");
 }
