@@ -176,7 +176,7 @@ static const struct {
 } reasons[] = {
 	{ "timeout",     "the command ran out of time and was ended" },
 	{ "oom",         "the command ran out of memory and was killed" },
-	{ "killed",      "the command was killed: its sandbox was stopped, removed or told to" },
+	{ "killed",      "it was killed: told to end, or its sandbox was stopped or removed" },
 	{ "not_started", "the command could not be started" },
 	{ "lost",        "how the command ended is not known" },
 };
@@ -354,6 +354,7 @@ sigset_t command_hold_signals(sigset_t *ret_before)
 	sigaddset(&endings, SIGINT);
 	sigaddset(&endings, SIGTERM);
 	sigaddset(&endings, SIGHUP);
+	sigaddset(&endings, SIGQUIT);
 	sigprocmask(SIG_BLOCK, &endings, ret_before);
 	return endings;
 }

@@ -166,7 +166,7 @@ static const struct flag flags[] = {
 	[KILL_SIGNAL] = { "--signal", "SIGNAL",   "another than TERM, by name or number", "-s" },
 	[KILL_END]    = { "--end",    NULL,       "end it for sure, and wait until it is gone" },
 	[KILL_GRACE]  = { "--grace",  "DURATION", "with --end: send TERM first, and wait so long" },
-	[KILL_ALL]    = { "--all",    NULL,       "with --end: all that run in the sandbox" },
+	[KILL_ALL]    = { "--all",    NULL,       "with --end: all background processes of the sandbox" },
 	[KILL_TERMINAL] = { "--terminal", NULL,   "terminals: hang up, and wait until they are gone", "-t" },
 	{ NULL },
 };

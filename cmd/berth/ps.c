@@ -74,16 +74,16 @@ static void print_row(FILE *out, const struct widths *widths, const struct proce
 	print_command(out, &info->command);
 }
 
-static void print_table(FILE *out, const struct process_info *infos, size_t count)
+static void print_table(FILE *out, const char *noun, const struct process_info *infos, size_t count)
 {
-	struct widths widths = {sizeof("PROCESS") - 1, sizeof("STATUS") - 1};
+	struct widths widths = {(int)strlen(noun), sizeof("STATUS") - 1};
 
 	for (size_t i = 0; i < count; i++) {
 		widen(&widths.id, screen_text(infos[i].id));
 		widen(&widths.status, status_of(&infos[i]));
 	}
 	fprintf(out, "%s%-*s  %-*s  %6s  %-24s  %s%s\n", screen_tint(stdout, TINT_DIM), widths.id,
-		"PROCESS", widths.status, "STATUS", "PID", "STARTED", "COMMAND",
+		noun, widths.status, "STATUS", "PID", "STARTED", "COMMAND",
 		screen_tint(stdout, TINT_NONE));
 	for (size_t i = 0; i < count; i++)
 		print_row(out, &widths, &infos[i]);
@@ -112,7 +112,7 @@ static int print(struct haul *haul, const struct call *call, const struct json_o
 		for (size_t i = 0; i < count; i++)
 			fprintf(out, "%s\n", screen_text(infos[i].id).text);
 	} else if (out) {
-		print_table(out, infos, count);
+		print_table(out, call->values[PS_TERMINALS] ? "TERMINAL" : "PROCESS", infos, count);
 	}
 	if (!out || fclose(out) != 0)
 		return haul_fail(haul, -ENOMEM, "out of memory");

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "proto/utf8.h"
 
 #define NAME_WIDTH 18
 
@@ -26,6 +27,21 @@ const char *screen_tint(FILE *file, enum tint tint)
 	return is_colourful(file) ? codes[tint] : "";
 }
 
+/* One that is no ASCII, whole; or a byte that is no UTF-8, "?" if it is a control. */
+static size_t put_character(char *out, const struct str *s, size_t *at)
+{
+	unsigned char first = (unsigned char)s->at[*at];
+	size_t len = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+
+	if (s->len - *at < len || utf8_valid_len((struct str){s->at + *at, len}) < len) {
+		*out = first < 0xa0 ? '?' : (char)first;
+		return 1;
+	}
+	memcpy(out, s->at + *at, len);
+	*at += len - 1;
+	return len;
+}
+
 struct screen_text screen_text(struct str s)
 {
 	struct screen_text ret;
@@ -34,15 +50,18 @@ struct screen_text screen_text(struct str s)
 	for (size_t i = 0; i < s.len; i++) {
 		unsigned char c = (unsigned char)s.at[i];
 
-		if (n > sizeof(ret.text) - 5) {
+		if (n > sizeof(ret.text) - 8) {
 			memcpy(ret.text + n, "...", 3);
 			n += 3;
 			break;
 		}
-		/* C1 controls are two bytes in UTF-8, c2 80..9f: terminals obey those too. */
+		/* C1 controls are two bytes in UTF-8, c2 80..9f, and one byte elsewhere: there are
+		 * terminals that obey either. */
 		if (c == 0xc2 && i + 1 < s.len && (unsigned char)s.at[i + 1] < 0xa0) {
 			ret.text[n++] = '?';
 			i++;
+		} else if (c >= 0x80) {
+			n += put_character(ret.text + n, &s, &i);
 		} else {
 			ret.text[n++] = c < ' ' || c == 0x7f ? '?' : (char)c;
 		}

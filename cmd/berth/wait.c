@@ -31,7 +31,7 @@ struct result {
 
 /* clang-format off */
 static const struct json_field log_fields[] = {
-	{ "text", JSON_STRING, 0 },
+	{ "text", JSON_BYTES, 0 },
 	{ "*",    JSON_IGNORED },
 	{ NULL },
 };
@@ -182,7 +182,7 @@ static int run(const struct call *call)
 
 /* clang-format off */
 static const struct flag flags[] = {
-	[WAIT_LOG]     = { "--log",     "PATTERN",  "for a line, by an extended regular expression" },
+	[WAIT_LOG]     = { "--log",     "PATTERN",  "for a line (its first 8 KiB), by an extended regular expression" },
 	[WAIT_PORT]    = { "--port",    "N",        "for a port on which somebody listens" },
 	[WAIT_HTTP]    = { "--http",    "URLPATH",  "and answers a GET of this path with 200 to 399" },
 	[WAIT_TIMEOUT] = { "--timeout", "DURATION", "no longer than this: 500ms, 30s, 10m" },

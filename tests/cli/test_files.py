@@ -136,7 +136,7 @@ def listing(place):
 
     def entry(name):
         more = {"name": name, "path": f"/workspace/{name}"} if name else {
-            "name_base64": base64.b64encode(b"\xff\x07x").decode(),
+            "name_base64": base64.b64encode(b"\xff\x07\x9bx").decode(),
             "path_base64": base64.b64encode(b"/workspace/\xff\x07x").decode()}
         if name == "link":
             more.update(type="symlink", mode="0777", target="/\033]0;t")
@@ -159,7 +159,7 @@ def listing(place):
     equal(len(lines), 5, out)
     equal(lines[0], b"-rwsr-x--x  0:0  12345  2026-01-31T23:59:59.999Z  plain")
     equal(lines[1].split(b"Z  ")[1], b"esc?[31m???1m")
-    equal(lines[2].split(b"Z  ")[1], b"\xff?x")
+    equal(lines[2].split(b"Z  ")[1], b"\xff??x")
     check(lines[3].startswith(b"lrwxrwxrwx") and lines[3].endswith(b"link -> /?]0;t"), lines[3])
     r = place.run("files", "-R", "-a", "--json", "box")
     equal([json.loads(line)["entries"] for line in r.stdout.splitlines()], [[entry(n)] for n in names])

@@ -219,7 +219,7 @@ def test_listed(g):
         equal(len(running), 1, running)
         ended = berth("kill", "-t", "a", *running)
         equal((ended.returncode, ended.stdout.split()), (0, running), ended)
-        s.wait("was killed: its sandbox was stopped, removed or told to|^exit$|^logout$|^host>$")
+        s.wait("it was killed: told to end|^exit$|^logout$|^host>$")
         equal(berth("ps", "-t", "-r", "-q", "a").stdout, "", "none runs")
         equal(berth("kill", "-t", "a", "none").returncode, 1, "one that is not there")
         equal(berth("kill", "-t", "--end", "a", "none").returncode, 2, "what makes no sense")
@@ -397,7 +397,7 @@ def test_endings(g):
         (sent(TEXT, b'{"type":"exit","code":null,"reason":"lost"}'), 125, b"how it ended is not known (lost)"),
         (sent(TEXT, b'{"type":"exit","code":256,"reason":"exited"}'), 125, b"how it ended is not known"),
         (sent(TEXT, b'{"type":"exit","code":255,"reason":"exited"}'), 255, b""),
-        (sent(TEXT, b'{"type":"exit","code":137,"reason":"killed"}'), 137, b"its sandbox was stopped, removed or told to"),
+        (sent(TEXT, b'{"type":"exit","code":137,"reason":"killed"}'), 137, b"it was killed: told to end, or its sandbox was stopped or removed"),
         (sent(BINARY, b"\x1b[?1049hin vi") + sent(CLOSE, b""), 125, b"\x1b[?1049l"),
     )
     for frames, code, words in cases:
