@@ -144,15 +144,19 @@ static void start(struct file_call *c)
 {
 	struct err err;
 
-	handle_generation(c->x, c->sb);
 	if (c->begin) {
+		handle_generation(c->x, c->sb);
 		c->begin(c);
 		return;
 	}
 	c->worker = file_worker_new(c->sb, &c->request, c->ops, c, &err);
-	if (!c->worker)
-		file_call_fail(c, &err);
-	else if (c->is_left)
+	if (!c->worker) {
+		if (!handle_again(c->x, c->sb, &c->wait))
+			file_call_fail(c, &err);
+		return;
+	}
+	handle_generation(c->x, c->sb);
+	if (c->is_left)
 		file_worker_watch(c->worker);
 }
 

@@ -381,12 +381,13 @@ static void run(struct exec_call *c)
 {
 	struct err err;
 
-	handle_generation(c->x, c->sb);
 	c->exec = exec_new(c->sb, &c->request, &exec_ops, c, &err);
 	if (!c->exec) {
-		fail(c, &err);
+		if (c->request.shell || !handle_again(c->x, c->sb, &c->wait))
+			fail(c, &err);
 		return;
 	}
+	handle_generation(c->x, c->sb);
 	if (c->request.has_stdin && !c->stdin_x) {
 		c->inline_left = c->request.stdin_bytes;
 		feed_inline(c);

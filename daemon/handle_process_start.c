@@ -72,10 +72,12 @@ static void start(struct start_call *c)
 
 	if (answer_again(c))
 		return;
-	if (process_start(c->sb, &c->request, &c->started, &p, &err) < 0)
-		finish(c, NULL, &err);
-	else if (c->key.len)
+	if (process_start(c->sb, &c->request, &c->started, &p, &err) < 0) {
+		if (!handle_again(c->x, c->sb, &c->wait))
+			finish(c, NULL, &err);
+	} else if (c->key.len) {
 		idempotency_add(keys_of(c), &c->sb->id, c->key, exchange_buffered(c->x), &p->id);
+	}
 }
 
 static void on_sandbox_runs(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)

@@ -98,6 +98,12 @@ int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct e
 	return r == 0 && is_made ? check_wake(x, *ret, err) : r;
 }
 
+bool handle_again(struct exchange *x, struct sandbox *sb, struct sandbox_wait *wait)
+{
+	return !http_header_find(exchange_head(x), STR("if-generation")) &&
+	       sandbox_use_again(sb, wait);
+}
+
 void handle_generation(struct exchange *x, const struct sandbox *sb)
 {
 	char *text = arena_printf(exchange_arena(x), "%" PRIu64, sb->generation);

@@ -34,6 +34,9 @@ void handle_reply_sandbox(struct exchange *x, int status, const struct sandbox *
 /* What `write` says of the sandbox that the path names, which is not started for it. */
 void handle_show(struct exchange *x, void (*write)(struct json_writer *w, struct sandbox *sb));
 
+/* As sandbox_use_again(), unless the request is meant for one generation. */
+bool handle_again(struct exchange *x, struct sandbox *sb, struct sandbox_wait *wait);
+
 /* Adds the Berth-Generation header. */
 void handle_generation(struct exchange *x, const struct sandbox *sb);
 

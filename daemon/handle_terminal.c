@@ -234,7 +234,8 @@ static void start_pty(struct pty_call *c)
 		list_append(&p->starts, &c->started.link);
 	else if (p && p->is_terminal && p->state != PROCESS_ENDED && !c->has_late)
 		await_name(c, p);
-	else if (process_start(c->sb, &c->request, &c->started, &p, &err) < 0)
+	else if (process_start(c->sb, &c->request, &c->started, &p, &err) < 0 &&
+		 !handle_again(c->x, c->sb, &c->wait))
 		finish_pty(c, NULL, &err);
 }
 

@@ -85,6 +85,11 @@ void sandbox_tell(struct sandbox *sb, struct list *waits, const struct err *err)
 	while (!list_is_empty(&now)) {
 		struct sandbox_wait *wait = list_entry(now.next, struct sandbox_wait, link);
 
+		/* Its init died while others were told: they wait for the next. */
+		if (waits == &sb->uses && !err && sb->state != SANDBOX_RUNNING) {
+			list_move(waits, &wait->link);
+			continue;
+		}
 		list_remove(&wait->link);
 		wait->done(wait, sb, err);
 	}
@@ -467,6 +472,16 @@ int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 	}
 	list_append(&sb->uses, &wait->link);
 	return 0;
+}
+
+bool sandbox_use_again(struct sandbox *sb, struct sandbox_wait *wait)
+{
+	struct err err;
+
+	if (wait->is_second)
+		return false;
+	wait->is_second = true;
+	return sandbox_use(sb, wait, &err) == 0;
 }
 
 int sandbox_stop(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)

@@ -46,6 +46,7 @@ struct sandbox_wait {
 	struct list link;
 	/* Called once, never before the call that made it wait returns. err: NULL on success. */
 	void (*done)(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err);
+	bool is_second; /* see sandbox_use_again() */
 };
 
 #define SANDBOX_GROUPS_MAX 16 /* exec groups kept ready */
@@ -114,6 +115,11 @@ bool sandbox_state_is_known(struct str name);
  * if it cannot even be tried. sandbox_delete()'s sandbox is freed after the last `done`.
  */
 int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err);
+/*
+ * What it was used for could not begin. If that is because its init has just died, `wait` is called
+ * when the next one runs: true, at most once for each wait.
+ */
+bool sandbox_use_again(struct sandbox *sb, struct sandbox_wait *wait);
 int sandbox_stop(struct sandbox *sb, struct sandbox_wait *wait, struct err *err);
 int sandbox_delete(struct sandbox *sb, struct sandbox_wait *wait, struct err *err);
 /* The one who waits is gone. What was begun for it goes on. */

@@ -1,6 +1,9 @@
 """The end of an exec: it comes in time, once, and says what was true, whoever hinders it."""
 
+import collections
+import concurrent.futures
 import os
+import random
 import signal
 import time
 
@@ -136,6 +139,30 @@ def test_stop(g):
         ended(events.result(), "lost", None)
 
 
+def test_init_dies(g):
+    """Of many who ask an init that is being killed none is refused: the next one serves them."""
+    rng, seen = random.Random(6), collections.Counter()
+
+    def ask(_):
+        reply = g.request("POST", "/v1/sandbox/a/exec", {"argv": ["true"]}, Accept="application/json")
+        answer = reply.json()
+        check((answer.get("reason"), answer.get("exit_code")) in (("exited", 0), ("lost", None))
+              or answer.get("code") == "start_failed", reply)
+        seen[answer.get("reason", "start_failed")] += 1
+
+    with concurrent.futures.ThreadPoolExecutor(40) as pool:
+        for _ in range(4):
+            delay = rng.uniform(0, 0.05)
+            asked = pool.map(ask, range(40))
+            until(g.inits, "init")
+            time.sleep(delay)  # somewhere amid the commands that waited for it
+            for pid in g.inits():
+                os.kill(pid, signal.SIGKILL)
+            list(asked)
+            equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "stop")
+    check(seen["exited"] > 4, seen)
+
+
 def test_flood_ended(g):
     """A time-out's end arrives though its client reads slowly and the command floods it."""
     g.out("a", ["true"])
@@ -181,4 +208,4 @@ def test_descriptors(g):
 
 
 main([test_descriptors, test_flood, test_slow_client, test_init_hangs, test_timeout_at_once, test_stop,
-      test_flood_ended], start=lambda test: test != test_descriptors)
+      test_init_dies, test_flood_ended], start=lambda test: test != test_descriptors)
