@@ -89,4 +89,13 @@ const struct frame_field agent_ping_fields[] = {
 	U64(agent_ping, nonce),
 	END,
 };
+
+const struct frame_field agent_usage_fields[] = {
+	U64(agent_usage, cpu_us),
+	END,
+};
+
+const struct frame_field agent_empty_fields[] = {
+	END,
+};
 /* clang-format on */

@@ -13,9 +13,14 @@
  *	                 <──────────        ENDED, same tag
  *	PING             ──────────>
  *	                 <──────────        PONG, same tag
+ *	USAGE            ──────────>
+ *	                 <──────────        USAGE_IS, same tag
+ *	TERMINATE        ──────────>        (SIGTERM to everything but init, terminals are hung up)
+ *	                 <──────────        QUIET when nothing but init is left
+ *	                 <──────────        HEARTBEAT, at most one a second
  *
  * An exec's number is berthd's choice and unique within a generation. Init keeps what is known of
- *an exec until FORGET, also while nobody is connected; a new connection replaces the old one.
+ * an exec until FORGET, also while nobody is connected; a new connection replaces the old one.
  */
 #ifndef BERTH_PROTO_AGENT_H
 #define BERTH_PROTO_AGENT_H
@@ -43,6 +48,8 @@ enum agent_type {
 	AGENT_RESIZE,
 	AGENT_STDIN_END, /* an exec_ref: a kept exec's stdin gets no more, init drops its end of it
 			  */
+	AGENT_USAGE,     /* no fields */
+	AGENT_TERMINATE, /* no fields */
 
 	AGENT_WELCOME = 64,
 	AGENT_LIVE,
@@ -55,6 +62,9 @@ enum agent_type {
 	 * that has EXITED: whether anything of its tree is left cannot be known any more. */
 	AGENT_LOST,
 	AGENT_SETTLED, /* an exec_ref: kept and supervised, and nothing of its tree is left */
+	AGENT_USAGE_IS,
+	AGENT_QUIET,     /* no fields */
+	AGENT_HEARTBEAT, /* no fields */
 };
 
 struct agent_hello {
@@ -161,9 +171,14 @@ struct agent_ping {
 	uint64_t nonce;
 };
 
+/* Of all processes of the sandbox, also those that have ended. */
+struct agent_usage {
+	uint64_t cpu_us;
+};
+
 extern const struct frame_field agent_hello_fields[], agent_welcome_fields[], agent_exec_fields[],
 	agent_started_fields[], agent_refused_fields[], agent_live_fields[], agent_exited_fields[],
 	agent_exec_ref_fields[], agent_signal_fields[], agent_end_fields[], agent_ended_fields[],
-	agent_resize_fields[], agent_ping_fields[];
+	agent_resize_fields[], agent_ping_fields[], agent_usage_fields[], agent_empty_fields[];
 
 #endif

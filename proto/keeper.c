@@ -36,6 +36,7 @@ const struct frame_field keeper_running_fields[] = {
 	BYTES(keeper_running, id, KEEPER_ID_MAX),
 	U64(keeper_running, generation),
 	U32(keeper_running, pid),
+	UP_TO(keeper_running, is_frozen, 1),
 	END,
 };
 
@@ -43,11 +44,13 @@ const struct frame_field keeper_started_fields[] = {
 	U32(keeper_started, pid),
 	U32(keeper_started, groups),
 	UP_TO(keeper_started, has_counter, 1),
+	UP_TO(keeper_started, has_usage, 1),
 	END,
 };
 
 const struct frame_field keeper_adopted_fields[] = {
 	UP_TO(keeper_adopted, has_counter, 1),
+	UP_TO(keeper_adopted, has_usage, 1),
 	END,
 };
 

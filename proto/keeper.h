@@ -1,6 +1,6 @@
 /*
  * The keeper channel: berthd asks, berth-keeper does. berthd has no privileges and may have gone
- *bad; the keeper can be asked only for what stands here, and checks every field again.
+ * bad; the keeper can be asked only for what stands here, and checks every field again.
  *
  *	berthd                              keeper
  *	HELLO            ──────────>
@@ -10,8 +10,8 @@
  *	                 <──────────        EXITED when its init has ended and all is taken down
  *	FORGET           ──────────>        (until then it is told again)
  *	ADOPT            ──────────>
- *	                 <──────────        ADOPTED (+ counter fd) or FAILED, same tag
- *	KILL, REMOVE, GROUP_NEW, GROUP_OPEN, GROUP_END, STATS, USAGE
+ *	                 <──────────        ADOPTED (+ counter and usage fds) or FAILED, same tag
+ *	FREEZE, THAW, KILL, REMOVE, GROUP_NEW, GROUP_OPEN, GROUP_END, STATS, USAGE
  *	                 ──────────>
  *	                 <──────────        DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, same tag
  *
@@ -42,6 +42,8 @@ enum keeper_type {
 	KEEPER_USAGE,
 	KEEPER_ADOPT,
 	KEEPER_GROUP_OPEN,
+	KEEPER_FREEZE, /* a ref: all of it, init too; DONE when nothing in it runs any more */
+	KEEPER_THAW,   /* a ref; DONE also if it was not frozen */
 
 	KEEPER_WELCOME = 64,
 	KEEPER_RUNNING,
@@ -102,25 +104,27 @@ struct keeper_running {
 	struct str id;
 	uint64_t generation;
 	uint32_t pid; /* of init, as the host sees it */
+	uint32_t is_frozen;
 };
 
 /*
  * File descriptors: KEEPER_GROUPS_FIRST directories of exec groups, if the host has groups; then
- * the file with the sandbox's `oom_kill` counter, to be read, if there is one.
+ * the file with the sandbox's `oom_kill` counter, to be read, if there is one; then the one with
+ * its processor time: "usage_usec <n>" in its first line, or a bare number of nanoseconds.
  */
 struct keeper_started {
 	uint32_t pid;
 	uint32_t groups; /* the first group's number; the others follow it */
-	uint32_t has_counter;
+	uint32_t has_counter, has_usage;
 };
 
 /*
  * The answer to ADOPT: whoever asks has none of the exec groups that were made before. Those that
  * are empty are removed, the others as they become so; until then GROUP_OPEN gives their
- * directories again. File descriptor: the counter, as above.
+ * directories again. File descriptors: the counter and the usage, as above.
  */
 struct keeper_adopted {
-	uint32_t has_counter;
+	uint32_t has_counter, has_usage;
 };
 
 struct keeper_exited {

@@ -28,10 +28,26 @@ struct settings_limits {
 	uint64_t output_bytes; /* kept of each background process */
 };
 
+/* How a sandbox goes to sleep: SLEEP_AUTO freezes where that is possible, and else stops. */
+enum sleep_mode { SLEEP_AUTO, SLEEP_FREEZE, SLEEP_STOP, SLEEP_MODES };
+
+#define SETTINGS_NEVER UINT64_MAX
+
+/* Each in milliseconds; SETTINGS_NEVER: it does not happen. */
+struct settings_times {
+	uint64_t sleep_after;  /* without any activity; 10 minutes unless it is said */
+	uint64_t max_awake;    /* whatever happens; never */
+	uint64_t stop_after;   /* frozen; then it is stopped; never */
+	uint64_t delete_after; /* asleep or unused; never */
+};
+
 /* `env` and `labels` are heap copies that belong to the struct: lists of "NAME=value". */
 struct settings {
 	char image[64];
 	bool is_read_only;
+	bool keep_alive; /* never idle; only max_awake ends that */
+	enum sleep_mode sleep_mode;
+	struct settings_times times;
 	struct settings_limits limits;
 	struct str env, labels;
 };
@@ -40,6 +56,10 @@ void settings_init(struct settings *settings);
 void settings_close(struct settings *settings);
 /* A deep copy; -ENOMEM. */
 int settings_copy(struct settings *ret, const struct settings *settings);
+
+/* "auto", "freeze", "stop"; -EINVAL for any other word. */
+const char *sleep_mode_name(enum sleep_mode mode);
+int sleep_mode_parse(struct str word, enum sleep_mode *ret);
 
 /* Whether a sandbox that was started with the one would be started otherwise with the other. */
 bool settings_start_alike(const struct settings *a, const struct settings *b);
