@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "proto/frame.h"
 #include "proto/sandbox_id.h"
+#include "proto/settings_times.h"
 
 #define MEMORY_MIN (8ULL * 1024 * 1024) /* below it not even the runtime's own part fits */
 #define CPUS_MIN   0.01
@@ -33,6 +34,8 @@ struct body {
 	} limits;
 	struct json_map env, labels;
 	bool env_given, labels_given;
+	struct settings_times_words times;
+	bool keep_alive;
 
 	/* What is not there yet. */
 	struct {
@@ -41,9 +44,7 @@ struct body {
 		uint64_t max_requests, max_bytes;
 		bool requests_given, bytes_given, credentials_given;
 	} network;
-	struct str sleep_after, sleep_mode, max_awake, stop_after, delete_after;
-	bool sleep_after_given, sleep_mode_given, max_awake_given, stop_after_given;
-	bool delete_after_given, keep_alive, hold_open_sockets, mounts_given;
+	bool hold_open_sockets, mounts_given;
 
 	/* The bridge's. */
 	bool ports_given, timeout_given, create_timeout_given;
@@ -88,11 +89,11 @@ static const struct json_field body_fields[] = {
 	{ "labels",            JSON_MAP,     AT(labels), false, AT(labels_given) },
 	{ "limits",            JSON_OBJECT,  AT(limits),  .fields = limits_fields },
 	{ "network",           JSON_OBJECT,  AT(network), .fields = network_fields },
-	{ "sleep_after",       JSON_STRING,  AT(sleep_after),  false, AT(sleep_after_given) },
-	{ "sleep_mode",        JSON_STRING,  AT(sleep_mode),   false, AT(sleep_mode_given) },
-	{ "max_awake",         JSON_STRING,  AT(max_awake),    false, AT(max_awake_given) },
-	{ "stop_after",        JSON_STRING,  AT(stop_after),   false, AT(stop_after_given) },
-	{ "delete_after",      JSON_STRING,  AT(delete_after), false, AT(delete_after_given) },
+	{ "sleep_after",       JSON_STRING,  AT(times.sleep_after) },
+	{ "max_awake",         JSON_STRING,  AT(times.max_awake) },
+	{ "stop_after",        JSON_STRING,  AT(times.stop_after) },
+	{ "delete_after",      JSON_STRING,  AT(times.delete_after) },
+	{ "sleep_mode",        JSON_STRING,  AT(times.sleep_mode) },
 	{ "keep_alive",        JSON_BOOL,    AT(keep_alive) },
 	{ "hold_open_sockets", JSON_BOOL,    AT(hold_open_sockets) },
 	{ "mounts",            JSON_IGNORED, 0, false, AT(mounts_given) },
@@ -105,7 +106,8 @@ static const struct json_field body_fields[] = {
 
 void settings_init(struct settings *settings)
 {
-	*settings = (struct settings){.image = "host"};
+	*settings = (struct settings){.image = "host", .sleep_mode = SLEEP_AUTO};
+	settings_times_init(&settings->times);
 }
 
 void settings_close(struct settings *settings)
@@ -155,12 +157,6 @@ static int check_unsupported(const struct body *b, struct err *err)
 		bool is_asked_for;
 		const char *field;
 	} fields[] = {
-		{b->sleep_after_given, "sleep_after"},
-		{b->sleep_mode_given, "sleep_mode"},
-		{b->max_awake_given, "max_awake"},
-		{b->stop_after_given, "stop_after"},
-		{b->delete_after_given, "delete_after"},
-		{b->keep_alive, "keep_alive"},
 		{b->hold_open_sockets, "hold_open_sockets"},
 		{is_networked, "network.mode"},
 		{b->network.allow.len, "network.allow"},
@@ -323,10 +319,14 @@ static const struct list_rule env_rule = {"env", SETTINGS_ENV_MAX};
 static int take_body(const struct body *b, struct settings *settings, struct err *err)
 {
 	static const struct list_rule labels_rule = {"labels", SETTINGS_LABELS_MAX};
+	enum sleep_mode sleep_mode = settings->sleep_mode;
+	struct settings_times times = settings->times;
 	struct settings_limits limits;
 	struct str env = {NULL, 0}, labels = {NULL, 0};
 	int r = take_limits(b, &limits, err);
 
+	if (r == 0)
+		r = settings_times_read(&b->times, &times, &sleep_mode, err);
 	if (r == 0 && b->env_given)
 		r = make_list(&b->env, &env_rule, &env, err);
 	if (r == 0 && b->labels_given)
@@ -336,6 +336,9 @@ static int take_body(const struct body *b, struct settings *settings, struct err
 		return r;
 	}
 	settings->limits = limits;
+	settings->times = times;
+	settings->sleep_mode = sleep_mode;
+	settings->keep_alive = b->keep_alive;
 	settings->is_read_only = b->is_read_only;
 	if (b->image_given)
 		memcpy(settings->image, b->image.at, b->image.len + 1);
@@ -353,6 +356,7 @@ static int read_body(struct arena *arena, struct str text, const struct settings
 
 	*ret = (struct body){
 		.is_read_only = before->is_read_only,
+		.keep_alive = before->keep_alive,
 		.limits.memory = before->limits.memory_bytes,
 		.limits.swap = before->limits.swap_bytes,
 		.limits.cpus = before->limits.cpu_milli / 1000.0,
@@ -506,6 +510,7 @@ void settings_write(const struct settings *settings, struct json_writer *w)
 	json_text(w, settings->image);
 	json_key(w, "read_only");
 	json_bool(w, settings->is_read_only);
+	settings_times_write(settings, w);
 	write_limits(w, &settings->limits);
 	json_key(w, "network");
 	json_object(w);

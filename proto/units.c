@@ -1,6 +1,8 @@
 #include "proto/units.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "base/cleanup.h"
 
@@ -45,17 +47,23 @@ static int parse_with_unit(struct str text, const struct unit *units, size_t cou
 	return -EINVAL;
 }
 
+/* From the smallest on. */
+static const struct unit duration_units[] = {
+	{"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 3600 * 1000}, {"d", 24 * 3600 * 1000},
+};
+
 int duration_parse(struct str text, uint64_t *ret_ms)
 {
-	static const struct unit units[] = {
-		{"ms", 1},
-		{"s", 1000},
-		{"m", 60 * 1000},
-		{"h", 3600 * 1000},
-		{"d", 24 * 3600 * 1000},
-	};
+	return parse_with_unit(text, duration_units, array_len(duration_units), ret_ms);
+}
 
-	return parse_with_unit(text, units, array_len(units), ret_ms);
+void duration_format(uint64_t ms, char ret[DURATION_TEXT_SIZE])
+{
+	const struct unit *unit = &duration_units[ms ? array_len(duration_units) - 1 : 1];
+
+	while (ms % unit->factor)
+		unit--;
+	snprintf(ret, DURATION_TEXT_SIZE, "%" PRIu64 "%s", ms / unit->factor, unit->name);
 }
 
 int size_parse(struct str text, uint64_t *ret_bytes)

@@ -12,6 +12,11 @@
  */
 int duration_parse(struct str text, uint64_t *ret_ms);
 
+#define DURATION_TEXT_SIZE sizeof("18446744073709551615ms")
+
+/* In the largest unit that leaves no rest, so that it reads back as the same: "90s", "2h". */
+void duration_format(uint64_t ms, char ret[DURATION_TEXT_SIZE]);
+
 /* "4096" "64K" "512M" "2G" "1T", by 1024. -EINVAL, or -ERANGE past INT64_MAX. */
 int size_parse(struct str text, uint64_t *ret_bytes);
 

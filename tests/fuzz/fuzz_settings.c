@@ -14,6 +14,11 @@ static void check_same(const struct settings *a, const struct settings *b)
 	       a->limits.swap_bytes == b->limits.swap_bytes &&
 	       a->limits.cpu_milli == b->limits.cpu_milli && a->limits.pids == b->limits.pids &&
 	       a->limits.files == b->limits.files && a->limits.file_size == b->limits.file_size);
+	assert(a->times.sleep_after == b->times.sleep_after &&
+	       a->times.max_awake == b->times.max_awake &&
+	       a->times.stop_after == b->times.stop_after &&
+	       a->times.delete_after == b->times.delete_after && a->sleep_mode == b->sleep_mode &&
+	       a->keep_alive == b->keep_alive);
 	assert(str_eq(a->env, b->env) && str_eq(a->labels, b->labels));
 	assert(frame_list_count(a->env) >= 0 && frame_list_count(a->labels) >= 0);
 }

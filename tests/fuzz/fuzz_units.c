@@ -23,11 +23,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct str text = {(const char *)data, size};
 	uint64_t value, again;
-	char back[32];
+	char back[DURATION_TEXT_SIZE];
 
 	if (duration_parse(text, &value) == 0) {
 		assert(value <= INT64_MAX);
-		snprintf(back, sizeof(back), "%llums", (unsigned long long)value);
+		duration_format(value, back);
 		assert(duration_parse(str_of(back), &again) == 0 && again == value);
 	}
 	if (size_parse(text, &value) == 0) {

@@ -21,12 +21,16 @@ static int read_text(struct settings_request *q, const char *text)
 static bool is_same(const struct settings *a, const struct settings *b)
 {
 	const struct settings_limits *x = &a->limits, *y = &b->limits;
+	const struct settings_times *t = &a->times, *u = &b->times;
 
 	return strcmp(a->image, b->image) == 0 && a->is_read_only == b->is_read_only &&
 	       str_eq(a->env, b->env) && str_eq(a->labels, b->labels) &&
 	       x->memory_bytes == y->memory_bytes && x->swap_bytes == y->swap_bytes &&
 	       x->cpu_milli == y->cpu_milli && x->pids == y->pids && x->files == y->files &&
-	       x->file_size == y->file_size;
+	       x->file_size == y->file_size && a->keep_alive == b->keep_alive &&
+	       a->sleep_mode == b->sleep_mode && t->sleep_after == u->sleep_after &&
+	       t->max_awake == u->max_awake && t->stop_after == u->stop_after &&
+	       t->delete_after == u->delete_after;
 }
 
 static bool has_list(struct str list, const char *wanted, size_t len)
@@ -52,6 +56,11 @@ static void test_defaults(void)
 		      "\"stop_after\":null,\"delete_after\":null,\"hold_open_sockets\":false,"
 		      "\"network\":{\"mode\":\"none\",\"allow\":[],\"deny\":[],\"max_bytes\":null},"
 		      "\"limits\":{\"disk\":null,\"memory\":null},\"labels\":{}}") == 0);
+	check(q.settings.times.sleep_after == 600000 && !q.settings.keep_alive);
+	check(q.settings.times.max_awake == SETTINGS_NEVER);
+	check(q.settings.times.stop_after == SETTINGS_NEVER);
+	check(q.settings.times.delete_after == SETTINGS_NEVER);
+	check(q.settings.sleep_mode == SLEEP_AUTO);
 	tap_ok("nothing, and what asks for the default, changes nothing");
 	settings_close(&q.settings);
 }
@@ -87,6 +96,54 @@ static void test_all(void)
 	settings_close(&q.settings);
 }
 
+static void test_times(void)
+{
+	struct settings_request q = {0};
+	struct settings_times *times = &q.settings.times;
+	enum sleep_mode mode;
+
+	settings_init(&q.settings);
+	check(read_text(&q, "{\"sleep_after\":\"100ms\",\"sleep_mode\":\"freeze\","
+			    "\"keep_alive\":true,\"max_awake\":\"1s\",\"stop_after\":\"90m\","
+			    "\"delete_after\":\"3650d\"}") == 0);
+	check(times->sleep_after == 100 && times->max_awake == 1000);
+	check(times->stop_after == 90 * 60000 && times->delete_after == 315360000000);
+	check(q.settings.sleep_mode == SLEEP_FREEZE && q.settings.keep_alive);
+	check(read_text(&q, "{\"sleep_after\":\"never\",\"sleep_mode\":\"stop\"}") == 0);
+	check(times->sleep_after == SETTINGS_NEVER && times->max_awake == 1000);
+	check(q.settings.sleep_mode == SLEEP_STOP && q.settings.keep_alive);
+	check(read_text(&q, "{\"keep_alive\":false,\"stop_after\":\"never\"}") == 0);
+	check(!q.settings.keep_alive && times->stop_after == SETTINGS_NEVER);
+	tap_ok("the times of sleep, each for itself");
+
+	for (mode = SLEEP_AUTO; mode < SLEEP_MODES; mode++) {
+		enum sleep_mode back = SLEEP_MODES;
+
+		check(sleep_mode_parse(str_of(sleep_mode_name(mode)), &back) == 0 && back == mode);
+	}
+	check(sleep_mode_parse(STR("Stop"), &mode) == -EINVAL && mode == SLEEP_MODES);
+	tap_ok("modes of sleep have names");
+	settings_close(&q.settings);
+}
+
+static void test_start_alike(void)
+{
+	struct settings_request q = {0};
+	struct settings before;
+
+	settings_init(&q.settings);
+	check(settings_copy(&before, &q.settings) == 0 && is_same(&before, &q.settings));
+	check(read_text(&q, "{\"sleep_after\":\"1s\",\"sleep_mode\":\"stop\",\"keep_alive\":true,"
+			    "\"max_awake\":\"1s\",\"stop_after\":\"1s\","
+			    "\"delete_after\":\"1s\"}") == 0);
+	check(!is_same(&before, &q.settings) && settings_start_alike(&before, &q.settings));
+	check(read_text(&q, "{\"limits\":{\"pids\":7}}") == 0);
+	check(!settings_start_alike(&before, &q.settings));
+	tap_ok("how it sleeps needs no new start");
+	settings_close(&before);
+	settings_close(&q.settings);
+}
+
 struct bad {
 	const char *text;
 	const char *sentence;
@@ -95,13 +152,25 @@ struct bad {
 
 /* clang-format off */
 static const struct bad bad[] = {
-	{"{\"sleep_after\":\"5m\"}", "sleep_after is not supported yet", ERR_UNSUPPORTED},
 	{"{\"sleep_after\":5}", "sleep_after must be a string", ERR_INVALID_REQUEST},
-	{"{\"sleep_mode\":\"stop\"}", "sleep_mode is not", ERR_UNSUPPORTED},
-	{"{\"max_awake\":\"1h\"}", "max_awake is not", ERR_UNSUPPORTED},
-	{"{\"stop_after\":\"1h\"}", "stop_after is not", ERR_UNSUPPORTED},
-	{"{\"delete_after\":\"1h\"}", "delete_after is not", ERR_UNSUPPORTED},
-	{"{\"keep_alive\":true}", "keep_alive is not", ERR_UNSUPPORTED},
+	{"{\"sleep_after\":\"5\"}", "sleep_after must be \"never\" or a duration", ERR_INVALID_REQUEST},
+	{"{\"sleep_after\":\"\"}", "sleep_after must be \"never\" or a duration", ERR_INVALID_REQUEST},
+	{"{\"sleep_after\":\"Never\"}", "sleep_after must be \"never\" or", ERR_INVALID_REQUEST},
+	{"{\"sleep_after\":\"99ms\"}", "sleep_after must be \"never\" or at least 100ms",
+	 ERR_INVALID_REQUEST},
+	{"{\"sleep_after\":\"3651d\"}", "sleep_after must be \"never\" or at most 3650d",
+	 ERR_INVALID_REQUEST},
+	{"{\"sleep_after\":\"99999999999999999999s\"}",
+	 "sleep_after must be \"never\" or at most 3650d", ERR_INVALID_REQUEST},
+	{"{\"sleep_mode\":\"\"}", "sleep_mode must be \"auto\", \"freeze\" or \"stop\"",
+	 ERR_INVALID_REQUEST},
+	{"{\"sleep_mode\":\"frozen\",\"sleep_after\":\"1s\"}", "sleep_mode must be",
+	 ERR_INVALID_REQUEST},
+	{"{\"max_awake\":\"999ms\"}", "max_awake must be \"never\" or at least 1s", ERR_INVALID_REQUEST},
+	{"{\"stop_after\":\"0s\"}", "stop_after must be \"never\" or at least 1s", ERR_INVALID_REQUEST},
+	{"{\"delete_after\":\"1\"}", "delete_after must be \"never\" or a", ERR_INVALID_REQUEST},
+	{"{\"keep_alive\":\"yes\"}", "keep_alive must be", ERR_INVALID_REQUEST},
+	{"{\"keep_alive\":true,\"env\":{\"\":\"\"}}", "a name in env", ERR_INVALID_REQUEST},
 	{"{\"hold_open_sockets\":true}", "hold_open_sockets is not", ERR_UNSUPPORTED},
 	{"{\"network\":{\"mode\":\"full\"}}", "network.mode is not", ERR_UNSUPPORTED},
 	{"{\"network\":{\"mode\":\"allow\"}}", "network.mode is not", ERR_UNSUPPORTED},
@@ -150,7 +219,7 @@ static void test_refused(void)
 
 	settings_init(&q.settings);
 	check(read_text(&q, "{\"env\":{\"K\":\"v\"},\"labels\":{\"l\":\"w\"},"
-			    "\"limits\":{\"pids\":7}}") == 0);
+			    "\"sleep_after\":\"7s\",\"limits\":{\"pids\":7}}") == 0);
 	before = q.settings;
 	for (size_t i = 0; i < array_len(bad); i++) {
 		check(read_text(&q, bad[i].text) < 0 && err.code == bad[i].code);
@@ -211,13 +280,19 @@ static void test_store(void)
 	buf_init(&text, 4096);
 	check(read_text(&q, "{\"image\":\"x\",\"read_only\":true,\"env\":{\"A\":\"\\u00e4=\\n\","
 			    "\"B\":\"\"},\"labels\":{\"t\":\"1\"},\"limits\":{\"cpus\":0.123,"
-			    "\"memory\":\"9T\",\"pids\":3}}") == 0);
+			    "\"memory\":\"9T\",\"pids\":3},\"sleep_after\":\"150ms\","
+			    "\"max_awake\":\"36h\",\"delete_after\":\"7d\",\"keep_alive\":true,"
+			    "\"sleep_mode\":\"stop\"}") == 0);
 	check(settings_store(&q.settings, &text) == 0);
 	arena_close(&arena);
 	check(settings_restore(&arena, (struct str){buf_at(&text), buf_len(&text)}, &back, &err) ==
 	      0);
 	check_str(back.image, "x");
 	check(is_same(&back, &q.settings));
+	check(back.times.delete_after == 7 * 86400000 && back.keep_alive);
+	settings_close(&back);
+	check(settings_restore(&arena, STR("{\"image\":\"host\"}"), &back, &err) == 0);
+	check(back.times.sleep_after == 600000 && back.times.stop_after == SETTINGS_NEVER);
 	settings_close(&back);
 	check(settings_restore(&arena, STR("{\"pids\":1}"), &back, &err) == -EINVAL);
 	check_str(err.sentence, "the stored settings cannot be read: unknown field \"pids\"");
@@ -234,7 +309,8 @@ static void test_write(void)
 
 	settings_init(&q.settings);
 	buf_init(&text, 4096);
-	check(read_text(&q, "{\"env\":{\"SECRET\":\"x\"},\"limits\":{\"cpus\":1.5}}") == 0);
+	check(read_text(&q, "{\"env\":{\"SECRET\":\"x\"},\"limits\":{\"cpus\":1.5},"
+			    "\"max_awake\":\"5400s\",\"stop_after\":\"1500ms\"}") == 0);
 	json_writer_init(&w, false);
 	json_object(&w);
 	settings_write(&q.settings, &w);
@@ -242,7 +318,9 @@ static void test_write(void)
 	check(json_writer_end(&w, &text) == 0 && buf_append(&text, "", 1) == 0);
 	json_writer_close(&w);
 	check_str(buf_at(&text),
-		  "{\"image\":\"host\",\"read_only\":false,\"limits\":{\"memory\":null,"
+		  "{\"image\":\"host\",\"read_only\":false,\"sleep_after\":\"10m\","
+		  "\"max_awake\":\"90m\",\"stop_after\":\"1500ms\",\"delete_after\":\"never\","
+		  "\"sleep_mode\":\"auto\",\"keep_alive\":false,\"limits\":{\"memory\":null,"
 		  "\"swap\":null,\"cpus\":1.5,\"pids\":null,\"files\":null,\"file_size\":null,"
 		  "\"output_bytes\":null},"
 		  "\"network\":{\"mode\":\"none\"},\"labels\":{}}");
@@ -297,6 +375,8 @@ int main(void)
 	arena_init(&arena, 4 << 20);
 	test_defaults();
 	test_all();
+	test_times();
+	test_start_alike();
 	test_refused();
 	test_bridge();
 	test_size();

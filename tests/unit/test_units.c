@@ -60,6 +60,34 @@ static void test_durations(void)
 	tap_ok("durations");
 }
 
+static void test_duration_text(void)
+{
+	static const struct {
+		uint64_t ms;
+		const char *text;
+	} cases[] = {
+		{0, "0s"},
+		{250, "250ms"},
+		{1001, "1001ms"},
+		{90000, "90s"},
+		{60000, "1m"},
+		{5400000, "90m"},
+		{7200000, "2h"},
+		{86400000, "1d"},
+		{90000000, "25h"},
+		{INT64_MAX, "9223372036854775807ms"},
+		{UINT64_MAX, "18446744073709551615ms"},
+	};
+
+	for (size_t i = 0; i < array_len(cases); i++) {
+		char text[DURATION_TEXT_SIZE];
+
+		duration_format(cases[i].ms, text);
+		check_str(text, cases[i].text);
+	}
+	tap_ok("durations as text");
+}
+
 static void test_sizes(void)
 {
 	/* clang-format off */
@@ -154,6 +182,7 @@ static void test_long_host(void)
 int main(void)
 {
 	test_durations();
+	test_duration_text();
 	test_sizes();
 	test_addresses();
 	test_long_host();
