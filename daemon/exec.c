@@ -88,6 +88,8 @@ static ssize_t on_pull(struct exec_pipe *pipe, int fd)
 	struct exec *e = pipe->arg;
 	ssize_t n = e->ops->pull(e->arg, pipe == &e->output[1], fd);
 
+	if (n > 0)
+		activity_touch(e->sb);
 	if (n >= 0 || n == -EAGAIN)
 		return n;
 	if (e->is_ending || e->is_flushing) {
@@ -489,6 +491,13 @@ static struct exec *make(struct sandbox *sb, bool is_kept, const struct exec_ops
 	return e;
 }
 
+/* A background process does not hold, unless its client would have waited for it otherwise. */
+static void hold(struct exec *e, enum hold_kind kind)
+{
+	e->hold.number = e->number >> 32 & EXEC_SERIAL_MAX;
+	hold_begin(&e->hold, e->sb, kind);
+}
+
 struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 		      const struct exec_ops *ops, void *arg, struct err *err)
 {
@@ -521,6 +530,8 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 		e->shell->command = e;
 	if (request->timeout_ms)
 		uv_timer_start(&e->timer, exec_on_timeout, request->timeout_ms, 0);
+	if (!request->is_quiet && (!request->is_kept || exec_stranger_is_held(e->number)))
+		hold(e, request->is_worker ? HOLD_REQUEST : HOLD_EXEC);
 	return e;
 }
 
@@ -546,5 +557,7 @@ struct exec *exec_adopt(struct sandbox *sb, uint64_t number, const struct exec_o
 	e->is_adopting = true;
 	exec_stranger_group(number, &e->group.number);
 	exec_stranger_seen(sb, number);
+	if (exec_stranger_is_held(number))
+		hold(e, HOLD_EXEC);
 	return e;
 }

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_sleep.h"
 
 /* How often survivors are looked at, beside the end of their pipes: less and less. */
 #define CHECK_FIRST_MS 100
@@ -46,6 +47,7 @@ void exec_close(struct exec *e)
 	if (e->is_closed)
 		return;
 	e->is_closed = true;
+	hold_end(&e->hold);
 	list_remove(&e->link);
 	e->sb->execs_len--;
 	keeper_cancel(registry_keeper(e->sb->registry), &e->call);
@@ -164,6 +166,7 @@ void exec_finish(struct exec *e, struct exec_end *end)
 {
 	assert(e->state != EXEC_ENDED);
 	e->state = EXEC_ENDED;
+	hold_end(&e->hold);
 	end->duration_ms = (uv_hrtime() - e->started_ns) / 1000000;
 	end->output_dropped = e->is_dropping;
 	exec_pipe_close(&e->input);
@@ -234,6 +237,12 @@ static bool is_asked_to_stop(const struct sandbox *sb)
 	return sb->state == SANDBOX_STOPPING && !sb->is_condemned;
 }
 
+/* What is sent for that: first by init, and then by the kernel. */
+static bool is_stop_signal(int signal)
+{
+	return signal == SIGTERM || signal == SIGHUP || signal == SIGKILL;
+}
+
 struct exec_end exec_judge_exit(const struct exec *e)
 {
 	int status = (int)e->exited.status;
@@ -246,7 +255,7 @@ struct exec_end exec_judge_exit(const struct exec *e)
 		end.reason = EXEC_SIGNALED;
 		end.signal = WTERMSIG(status);
 		end.exit_code = 128 + end.signal;
-		if (end.signal == SIGKILL && is_asked_to_stop(e->sb))
+		if (is_stop_signal(end.signal) && is_asked_to_stop(e->sb))
 			end.reason = EXEC_KILLED;
 		else if (end.signal == SIGKILL && !e->is_ending)
 			judge(e, &end);
@@ -324,6 +333,7 @@ static void kill_tree(struct exec *e)
 		e->call.done = on_group_ended;
 		keeper_group_end(registry_keeper(e->sb->registry), &e->call, &group);
 	} else if (e->sb->agent) {
+		sandbox_wake(e->sb); /* init has to do it */
 		agent_send(e->sb->agent, &(struct channel_message){
 						 .head = {AGENT_END, FRAME_VERSION, 0},
 						 .fields = agent_end_fields,

@@ -5,6 +5,7 @@
 #ifndef BERTH_DAEMON_EXEC_STATE_H
 #define BERTH_DAEMON_EXEC_STATE_H
 
+#include "daemon/activity.h"
 #include "daemon/exec.h"
 #include "daemon/exec_pipe.h"
 
@@ -34,6 +35,7 @@ struct exec {
 	struct exec_pipe output[2]; /* stdout, stderr */
 	struct exec_pipe input;
 	struct sandbox_group group;
+	struct hold hold;        /* while it runs, unless it is kept or quiet */
 	struct keeper_call call; /* ending its group */
 	int64_t oom_kills;       /* of the sandbox, when it started */
 	uv_timer_t timer; /* the time-out, then that of ending it, then looking at survivors */

@@ -16,6 +16,8 @@
 #include "daemon/sandbox.h"
 #include "proto/exec_request.h"
 
+#define EXEC_SERIAL_MAX UINT32_C(0x07ffffff) /* of a sandbox's execs, in their numbers */
+
 /*
  * The number for an exec of ours, so that a later berthd can end it. A file worker is left to end
  * by itself, as it does when its input ends: killed half-way, it would leave half of its work.
@@ -24,6 +26,8 @@ uint64_t exec_stranger_number(uint32_t serial, const struct exec_request *reques
 			      const struct sandbox_group *group);
 bool exec_stranger_is_kept(uint64_t number);
 bool exec_stranger_is_terminal(uint64_t number);
+/* Kept, and it keeps its sandbox awake. */
+bool exec_stranger_is_held(uint64_t number);
 /* The group that it says; false: none. */
 bool exec_stranger_group(uint64_t number, uint32_t *ret_group);
 /* The number is taken: no exec of ours gets it. */

@@ -3,11 +3,13 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "daemon/activity.h"
 #include "daemon/berthd.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/ping.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
+#include "daemon/sandbox_sleep.h"
 #include "proto/uri.h"
 
 /* A request that waits for its sandbox. What it asked for goes on if its client goes away. */
@@ -86,22 +88,19 @@ static void reply_running(struct exchange *x, struct sandbox *sb)
 		on_pinged(x, false);
 }
 
+/* One that never ran sleeps as well as one that was stopped. */
 static void reply_slept(struct exchange *x, struct sandbox *sb)
 {
+	struct sandbox_receipt receipt = sb->last_sleep;
 	struct json_writer w;
 
+	if (receipt.mode == SLEEP_AUTO)
+		receipt = (struct sandbox_receipt){.mode = SLEEP_STOP,
+						   .generation = sb->generation,
+						   .at_ms = registry_now_ms()};
 	handle_generation(x, sb);
 	json_writer_init(&w, false);
-	json_object(&w);
-	json_key(&w, "mode");
-	json_text(&w, "stop");
-	json_key(&w, "generation");
-	json_int(&w, (int64_t)sb->generation);
-	json_key(&w, "kept");
-	json_array(&w);
-	json_text(&w, "disk");
-	json_array_end(&w);
-	json_object_end(&w);
+	sandbox_write_receipt(&receipt, &w);
 	exchange_reply_json(x, 200, &w);
 	json_writer_close(&w);
 }
@@ -156,23 +155,64 @@ struct sleep_body {
 	struct str mode;
 };
 
+static int sleep_as_set(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
+{
+	return sandbox_sleep(sb, SLEEP_AUTO, wait, err);
+}
+
+static int sleep_frozen(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
+{
+	return sandbox_sleep(sb, SLEEP_FREEZE, wait, err);
+}
+
 void handle_sandbox_sleep(struct exchange *x)
 {
 	static const struct json_field fields[] = {
 		{"mode", JSON_STRING, offsetof(struct sleep_body, mode), false, 0, NULL},
 		{NULL, JSON_BOOL, 0, false, 0, NULL},
 	};
-	struct sleep_body body = {STR("stop")};
+	static wish_fn *const ways[SLEEP_MODES] = {
+		[SLEEP_AUTO] = sleep_as_set,
+		[SLEEP_FREEZE] = sleep_frozen,
+		[SLEEP_STOP] = sandbox_stop,
+	};
+	struct sleep_body body = {STR("auto")};
+	enum sleep_mode mode;
 	struct err err;
 
 	if (exchange_buffered(x).len &&
 	    json_parse(exchange_arena(x), exchange_buffered(x), fields, &body, &err) < 0)
 		exchange_reply_err(x, &err);
-	else if (!str_eq(body.mode, STR("stop")))
-		exchange_reply_error(x, -ENOSYS, ERR_UNSUPPORTED,
-				     "mode: only \"stop\" is there yet; freezing comes later");
+	else if (sleep_mode_parse(body.mode, &mode) < 0)
+		exchange_reply_error(x, -EINVAL, ERR_INVALID_REQUEST,
+				     "mode must be \"auto\", \"freeze\" or \"stop\"");
 	else
-		find_and_wish(x, false, sandbox_stop, reply_slept);
+		find_and_wish(x, false, ways[mode], reply_slept);
+}
+
+/* It is alive, says somebody outside; one that sleeps need not be told so. */
+void handle_sandbox_heartbeat(struct exchange *x)
+{
+	struct json_writer w;
+	struct sandbox *sb;
+	struct err err;
+	int r = handle_find(x, false, &sb, &err);
+
+	if (r == 0 && sb->state != SANDBOX_RUNNING)
+		r = err_set(&err, -ESRCH, ERR_CONFLICT,
+			    "the sandbox does not run: POST .../wake wakes it");
+	if (r < 0) {
+		exchange_reply_err(x, &err);
+		return;
+	}
+	activity_touch(sb);
+	handle_generation(x, sb);
+	json_writer_init(&w, false);
+	json_object(&w);
+	activity_write_due(sb, &w);
+	json_object_end(&w);
+	exchange_reply_json(x, 200, &w);
+	json_writer_close(&w);
 }
 
 void handle_sandbox_delete(struct exchange *x)

@@ -53,7 +53,7 @@ int handle_terminal_find(struct exchange *x, struct process **ret, struct err *e
 	return find(x, true, ret, err);
 }
 
-/* One request about a process that is being adopted. */
+/* One request about a process that is being adopted, or frozen. */
 struct later {
 	struct exchange *x;
 	handler_fn *handle;
@@ -88,7 +88,8 @@ bool handle_process_later(struct exchange *x, const struct process *p, handler_f
 	struct later *l;
 	struct err err;
 
-	if (!p->exec || p->sb->state != SANDBOX_STARTING)
+	if (p->state == PROCESS_ENDED ||
+	    (p->sb->state != SANDBOX_FROZEN && (p->sb->state != SANDBOX_STARTING || !p->exec)))
 		return false;
 	l = calloc(1, sizeof(*l));
 	if (!l) {
@@ -411,7 +412,7 @@ void handle_process_delete(struct exchange *x)
 		r = take_grace(x, &grace_ms, &err);
 	if (r < 0)
 		exchange_reply_err(x, &err);
-	else
+	else if (!handle_process_later(x, p, handle_process_delete))
 		handle_process_end(x, p, grace_ms);
 }
 
@@ -428,6 +429,11 @@ void handle_process_delete_all(struct exchange *x)
 	if (r < 0) {
 		exchange_reply_err(x, &err);
 		return;
+	}
+	list_for_each (node, &sb->processes) {
+		if (handle_process_later(x, list_entry(node, struct process, link),
+					 handle_process_delete_all))
+			return;
 	}
 	c = end_call_new(x, sb, sb->processes_len);
 	if (!c)

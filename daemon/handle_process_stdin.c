@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "daemon/activity.h"
 #include "daemon/handle_process.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/routes.h"
@@ -11,6 +12,7 @@
 struct stdin_call {
 	struct exchange *x;
 	struct process *p; /* held */
+	struct hold hold;
 	bool end_wanted;
 	bool is_lost; /* nobody reads any more: the rest is dropped */
 };
@@ -19,6 +21,7 @@ static void finish(struct stdin_call *c, const struct err *err)
 {
 	struct process *p = c->p;
 
+	hold_end(&c->hold);
 	p->writer = NULL;
 	p->on_room = NULL;
 	if (err)
@@ -111,6 +114,7 @@ void handle_process_stdin(struct exchange *x)
 	}
 	c->x = x;
 	process_hold(c->p);
+	hold_begin(&c->hold, c->p->sb, HOLD_REQUEST);
 	c->p->writer = c;
 	c->p->on_room = on_room;
 	handle_generation(x, c->p->sb);

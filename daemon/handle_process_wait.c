@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "daemon/activity.h"
 #include "daemon/file_worker.h"
 #include "daemon/handle_process.h"
 #include "daemon/handle_sandbox.h"
@@ -34,6 +35,7 @@ struct wait_call {
 	struct process_wait ended;
 	uv_timer_t timeout, again;
 	unsigned handles;
+	struct hold hold;
 
 	/* log */
 	struct journal *journal; /* read */
@@ -63,6 +65,7 @@ static void on_timer_closed(uv_handle_t *handle)
 /* Whatever it waited with; once. */
 static void be_over(struct wait_call *c)
 {
+	hold_end(&c->hold);
 	process_cancel(&c->ended);
 	list_remove(&c->follower.link);
 	if (c->worker)
@@ -439,7 +442,9 @@ void handle_process_wait(struct exchange *x)
 		exchange_reply_err(x, &err);
 		return;
 	}
-	if (str_eq(b.what, STR("port")) && handle_process_later(x, p, handle_process_wait)) {
+	/* It waits for what goes on: nothing does in one that is frozen. */
+	if ((str_eq(b.what, STR("port")) || p->sb->state == SANDBOX_FROZEN) &&
+	    handle_process_later(x, p, handle_process_wait)) {
 		free(c);
 		return;
 	}
@@ -456,6 +461,8 @@ void handle_process_wait(struct exchange *x)
 	c->handles = 2;
 	handle_generation(x, p->sb);
 	exchange_on_gone(x, on_gone, c);
+	if (p->sb->state == SANDBOX_RUNNING)
+		hold_begin(&c->hold, p->sb, HOLD_REQUEST);
 	if (begin(c, &b, &err) < 0)
 		reply_err(c, &err);
 }

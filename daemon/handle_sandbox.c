@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "daemon/activity.h"
 #include "daemon/berthd.h"
 #include "daemon/idempotency.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
+#include "daemon/sandbox_sleep.h"
 #include "proto/time_text.h"
 #include "proto/uri.h"
 
@@ -67,7 +69,8 @@ int handle_check_generation(struct exchange *x, const struct sandbox *sb, struct
 static int check_wake(struct exchange *x, const struct sandbox *sb, struct err *err)
 {
 	if (!http_header_find(exchange_head(x), STR("if-generation")) ||
-	    sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_STARTING)
+	    sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_STARTING ||
+	    sb->state == SANDBOX_FROZEN)
 		return 0;
 	return err_set(err, -ESTALE, ERR_SANDBOX_RESTARTED,
 		       "generation %" PRIu64 " of the sandbox has ended", sb->generation);
@@ -265,6 +268,11 @@ void handle_write_sandbox(struct json_writer *w, const struct sandbox *sb)
 	json_bool(w, sb->is_outdated && sb->state != SANDBOX_COLD);
 	json_key(w, "execs");
 	json_int(w, sb->execs_len);
+	activity_write(sb, w);
+	json_key(w, "last_sleep");
+	sandbox_write_receipt(&sb->last_sleep, w);
+	json_key(w, "last_wake");
+	sandbox_write_wake(&sb->last_wake, w);
 	write_failure(w, &sb->last_failure);
 	json_object_end(w);
 }

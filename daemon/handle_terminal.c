@@ -51,6 +51,8 @@ void handle_terminal_interrupt(struct exchange *x)
 	struct err err;
 	int r = handle_terminal_find(x, &p, &err);
 
+	if (r == 0 && handle_process_later(x, p, handle_terminal_interrupt))
+		return;
 	if (r == 0)
 		r = terminal_type(p, STR(CTRL_C), &err);
 	if (r < 0) {
@@ -71,6 +73,8 @@ void handle_terminal_terminate(struct exchange *x)
 		exchange_reply_err(x, &err);
 		return;
 	}
+	if (handle_process_later(x, p, handle_terminal_terminate))
+		return;
 	process_signal(p, SIGHUP);
 	handle_process_end(x, p, TERMINATE_GRACE_MS);
 }
@@ -119,7 +123,7 @@ void handle_terminal_connect(struct exchange *x)
 		r = take_view(x, &view, &err);
 	if (r < 0)
 		exchange_reply_err(x, &err);
-	else
+	else if (!handle_process_later(x, p, handle_terminal_connect))
 		terminal_view(x, p, &view);
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/process_stat.h"
+#include "daemon/activity.h"
 #include "daemon/exec.h"
 #include "daemon/exec_stranger.h"
 #include "daemon/logs.h"
@@ -19,36 +19,27 @@
 #include "daemon/process.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox_group.h"
+#include "daemon/sandbox_sleep.h"
+#include "daemon/sandbox_state.h"
 #include "daemon/session.h"
 
 #define BIT(state) (1u << (state))
 
-/* What is waited for in STARTING and DESTROYING. */
-enum phase {
-	PHASE_STORE,
-	PHASE_KEEPER,
-	PHASE_ADOPT,
-	PHASE_AGENT,
-	PHASE_UNDO,
-	PHASE_DISK,
-	PHASE_FACT,
-};
-
 /* clang-format off */
 static const char *const names[SANDBOX_STATE_COUNT] = {
-	"cold", "starting", "running", "stopping", "destroying",
+	"cold", "starting", "running", "frozen", "stopping", "destroying",
 };
 
 static const unsigned moves[SANDBOX_STATE_COUNT] = {
-	[SANDBOX_COLD]       = BIT(SANDBOX_STARTING) | BIT(SANDBOX_DESTROYING),
+	[SANDBOX_COLD]       = BIT(SANDBOX_STARTING) | BIT(SANDBOX_FROZEN) | BIT(SANDBOX_DESTROYING),
 	[SANDBOX_STARTING]   = BIT(SANDBOX_RUNNING) | BIT(SANDBOX_COLD),
-	[SANDBOX_RUNNING]    = BIT(SANDBOX_STOPPING) | BIT(SANDBOX_COLD),
+	[SANDBOX_RUNNING]    = BIT(SANDBOX_FROZEN) | BIT(SANDBOX_STOPPING) | BIT(SANDBOX_COLD),
+	[SANDBOX_FROZEN]     = BIT(SANDBOX_RUNNING) | BIT(SANDBOX_STARTING) | BIT(SANDBOX_STOPPING) |
+			       BIT(SANDBOX_COLD),
 	[SANDBOX_STOPPING]   = BIT(SANDBOX_COLD),
 	[SANDBOX_DESTROYING] = BIT(SANDBOX_COLD),
 };
 /* clang-format on */
-
-static void step(struct sandbox *sb);
 
 bool sandbox_state_is_known(struct str name)
 {
@@ -56,7 +47,7 @@ bool sandbox_state_is_known(struct str name)
 		if (str_eq(name, str_of(names[i])))
 			return true;
 	}
-	return str_eq(name, STR("failed")) || str_eq(name, STR("frozen"));
+	return str_eq(name, STR("failed"));
 }
 
 const char *sandbox_state_name(const struct sandbox *sb)
@@ -66,7 +57,7 @@ const char *sandbox_state_name(const struct sandbox *sb)
 		       : names[sb->state];
 }
 
-static void enter(struct sandbox *sb, enum sandbox_state state)
+void sandbox_enter(struct sandbox *sb, enum sandbox_state state)
 {
 	assert(moves[sb->state] & BIT(state));
 	log_info("sandbox=%s generation=%llu %s -> %s", sb->id.text,
@@ -95,7 +86,7 @@ void sandbox_tell(struct sandbox *sb, struct list *waits, const struct err *err)
 	}
 }
 
-static void note_failure(struct sandbox *sb, const struct err *err)
+void sandbox_note_failure(struct sandbox *sb, const struct err *err)
 {
 	log_error("sandbox=%s generation=%llu failed: %s", sb->id.text,
 		  (unsigned long long)sb->generation, err->sentence);
@@ -108,34 +99,35 @@ static struct keeper *keeper_of(struct sandbox *sb)
 	return registry_keeper(sb->registry);
 }
 
-static struct keeper_ref ref_of(const struct sandbox *sb)
-{
-	return (struct keeper_ref){str_of(sb->id.text), sb->generation};
-}
-
 /* --- the end of a life --- */
 
-/* Nothing of the container is left. `why`: it was not asked for. */
-static void gone(struct sandbox *sb, const struct err *why)
+void sandbox_gone(struct sandbox *sb, const struct err *why)
 {
+	bool has_run = sb->state != SANDBOX_STARTING;
+
 	/* First of all: whoever is told below may ask for it again. */
-	enter(sb, SANDBOX_COLD);
+	sandbox_enter(sb, SANDBOX_COLD);
+	activity_end(sb);
+	if (has_run)
+		sandbox_note_sleep(sb, SLEEP_STOP, why ? SLEPT_FAILED : sb->why);
+	sb->is_stop_wanted = sb->is_wake_wanted = false;
 	sb->init_pid = 0;
 	sb->is_kill_owed = false;
 	if (sb->agent)
 		agent_free(take(sb->agent));
 	exec_lose_all(sb, why ? why->sentence : NULL);
+	process_lose_all(sb); /* of one that was frozen since before us */
 	exec_stranger_forget_all(sb);
 	session_lose_all(sb);
 	ping_lose_all(sb);
 	sandbox_groups_drop(sb);
 	if (why)
-		note_failure(sb, why);
+		sandbox_note_failure(sb, why);
 	/* Who waited for one that could not be adopted gets a new life of it instead. */
 	if (why && sb->phase == PHASE_UNDO && !sb->is_adopting)
 		sandbox_tell(sb, &sb->uses, why);
 	sb->is_adopting = false;
-	step(sb);
+	sandbox_step(sb);
 }
 
 static void on_killed(struct keeper_call *call, struct keeper_answer *answer)
@@ -149,195 +141,49 @@ static void on_killed(struct keeper_call *call, struct keeper_answer *answer)
 		if (sb->is_condemned)
 			exec_lose_all(sb, answer->err.sentence);
 		sandbox_tell(sb, &sb->stops, &answer->err);
+		sandbox_tell(sb, &sb->sleeps, &answer->err);
 		sandbox_tell(sb, &sb->deletes, &answer->err);
 		sandbox_tell(sb, &sb->uses, &answer->err);
 		return;
 	}
 	if (sb->state == SANDBOX_STOPPING)
-		gone(sb, sb->is_condemned ? &sb->err : NULL);
+		sandbox_gone(sb, sb->is_condemned ? &sb->err : NULL);
 	else if (sb->state == SANDBOX_STARTING && sb->phase == PHASE_UNDO)
-		gone(sb, &sb->err);
+		sandbox_gone(sb, &sb->err);
 }
 
-static void kill_container(struct sandbox *sb)
+void sandbox_kill(struct sandbox *sb)
 {
-	struct keeper_ref ref = ref_of(sb);
+	struct keeper_ref ref = sandbox_ref(sb);
 
+	if (sb->state == SANDBOX_STOPPING) {
+		sb->phase = PHASE_KILL;
+		activity_end(sb);
+	}
 	sb->is_kill_owed = false;
 	sb->call.done = on_killed;
 	keeper_ask(keeper_of(sb), &sb->call, KEEPER_KILL, &ref);
 }
 
-/* The start has failed half-way: what is there is taken down first. */
-static void undo(struct sandbox *sb, const struct err *why)
+void sandbox_undo(struct sandbox *sb, const struct err *why)
 {
 	sb->err = *why;
 	sb->phase = PHASE_UNDO;
-	kill_container(sb);
+	sandbox_kill(sb);
 }
 
 void sandbox_condemn(struct sandbox *sb, const struct err *why)
 {
 	if (sb->state == SANDBOX_STARTING && sb->phase == PHASE_AGENT)
-		undo(sb, why); /* what it told of execs that are adopted makes no sense */
-	if (sb->state != SANDBOX_RUNNING)
+		sandbox_undo(sb, why); /* what it told of execs that are adopted makes no sense */
+	if (sb->state != SANDBOX_RUNNING && sb->state != SANDBOX_FROZEN)
 		return;
+	if (sb->state == SANDBOX_FROZEN)
+		keeper_cancel(keeper_of(sb), &sb->call);
 	sb->err = *why;
 	sb->is_condemned = true;
-	enter(sb, SANDBOX_STOPPING);
-	kill_container(sb);
-}
-
-/* --- starting --- */
-
-static void fail_start(struct sandbox *sb, const struct err *err)
-{
-	struct err copy = *err;
-
-	note_failure(sb, &copy);
-	enter(sb, SANDBOX_COLD);
-	sandbox_tell(sb, &sb->uses, &copy);
-	step(sb);
-	sandbox_discard(sb);
-}
-
-/* One that an earlier berthd has started: as the kernel tells of its init, to a hundredth. */
-static int64_t started_before_ms(const struct sandbox *sb)
-{
-	struct process_stat stat;
-	struct timespec up;
-
-	if (process_stat(sb->init_pid, &stat) < 0 || clock_gettime(CLOCK_BOOTTIME, &up) < 0)
-		return registry_now_ms();
-	return registry_now_ms() - (up.tv_sec * 1000 + up.tv_nsec / 1000000) +
-	       (int64_t)(stat.start * 1000 / (uint64_t)sysconf(_SC_CLK_TCK));
-}
-
-static void on_agent_ready(void *arg)
-{
-	struct sandbox *sb = arg;
-	bool is_new;
-
-	if (sb->state != SANDBOX_STARTING || sb->phase != PHASE_AGENT)
-		return; /* what it told before was reason enough to end it */
-	sb->last_failure.err.code = ERR_NONE;
-	sb->started_at_ms = sb->is_adopting ? started_before_ms(sb) : registry_now_ms();
-	is_new = !sb->is_adopting;
-	sb->is_adopting = false;
-	enter(sb, SANDBOX_RUNNING);
-	sandbox_groups_refill(sb); /* an adopted one has none */
-	exec_adopted_all(sb);
-	if (is_new)
-		process_autostart_all(sb);
-	session_adopted_all(sb);
-	sandbox_tell(sb, &sb->uses, NULL);
-	step(sb);
-}
-
-static void on_agent_event(void *arg, const struct agent_event *event)
-{
-	if (event->type == AGENT_PONG)
-		ping_answered(arg, event->pong.nonce);
-	else
-		exec_event(arg, event);
-}
-
-static void on_agent_lost(void *arg, const struct err *err)
-{
-	struct sandbox *sb = arg;
-	struct err why = *err;
-
-	if (sb->state == SANDBOX_RUNNING) {
-		sandbox_condemn(sb, &why);
-	} else if (sb->state == SANDBOX_STARTING && sb->phase == PHASE_AGENT) {
-		why.code = ERR_START_FAILED;
-		undo(sb, &why);
-	}
-}
-
-static const struct agent_ops agent_ops = {on_agent_ready, on_agent_event, on_agent_lost};
-
-static void greet(struct sandbox *sb, pid_t pid)
-{
-	char path[PATH_MAX];
-	struct err err;
-
-	sb->phase = PHASE_AGENT;
-	sb->init_pid = pid;
-	snprintf(path, sizeof(path), "%s/%s/agent.sock", registry_run_dir(sb->registry),
-		 sb->id.text);
-	sb->agent = agent_new(&(struct agent_config){
-		.loop = registry_loop(sb->registry),
-		.path = path,
-		.pid = pid,
-		.ops = &agent_ops,
-		.arg = sb,
-	});
-	if (!sb->agent) {
-		err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
-		undo(sb, &err);
-	}
-}
-
-static void on_started(struct keeper_call *call, struct keeper_answer *answer)
-{
-	struct sandbox *sb = container_of(call, struct sandbox, call);
-
-	if (answer->result < 0) {
-		fail_start(sb, &answer->err);
-		return;
-	}
-	sandbox_groups_keep(sb, answer);
-	greet(sb, (pid_t)answer->started.pid);
-}
-
-static void ask_keeper(struct sandbox *sb)
-{
-	const struct settings *s = &sb->settings;
-	struct keeper_start start = {
-		.id = str_of(sb->id.text),
-		.generation = sb->generation,
-		.flags = s->is_read_only ? KEEPER_START_READ_ONLY : 0,
-		.image = str_of(s->image),
-		.memory_bytes = s->limits.memory_bytes,
-		.swap_bytes = s->limits.swap_bytes,
-		.cpu_milli = s->limits.cpu_milli,
-		.pids = s->limits.pids,
-		.files = s->limits.files,
-		.file_size = s->limits.file_size,
-	};
-
-	sb->phase = PHASE_KEEPER;
-	sb->call.done = on_started;
-	keeper_start(keeper_of(sb), &sb->call, &start);
-}
-
-static void on_generation_stored(void *arg, int result, const struct err *err)
-{
-	struct sandbox *sb = arg;
-	struct err stopping;
-
-	if (result == 0 && registry_is_stopping(sb->registry))
-		result = err_set(&stopping, -ESHUTDOWN, ERR_UNAVAILABLE, "berthd is stopping");
-	if (result < 0)
-		fail_start(sb, result == -ESHUTDOWN ? &stopping : err);
-	else
-		ask_keeper(sb);
-}
-
-/* A generation is used up even if its start fails: two starts never share one. */
-static int begin_start(struct sandbox *sb, struct err *err)
-{
-	int r;
-
-	sb->generation++;
-	sb->is_outdated = false;
-	r = sandbox_save_generation(sb, on_generation_stored, sb);
-	if (r < 0)
-		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
-	sb->phase = PHASE_STORE;
-	enter(sb, SANDBOX_STARTING);
-	return 0;
+	sandbox_enter(sb, SANDBOX_STOPPING);
+	sandbox_kill(sb);
 }
 
 /* --- destroying --- */
@@ -347,16 +193,17 @@ static void on_fact_deleted(void *arg, int result, const struct err *err)
 	struct sandbox *sb = arg;
 	struct err why = *err;
 
-	enter(sb, SANDBOX_COLD);
+	sandbox_enter(sb, SANDBOX_COLD);
 	if (result < 0) {
 		sandbox_tell(sb, &sb->deletes, &why);
-		step(sb);
+		sandbox_step(sb);
 		return;
 	}
 	logs_remove(registry_logs(sb->registry), &sb->id, NULL);
 	registry_unlink(sb->registry, sb); /* whoever is told must not find it any more */
 	sandbox_tell(sb, &sb->deletes, NULL);
 	sandbox_tell(sb, &sb->stops, NULL);
+	sandbox_tell(sb, &sb->sleeps, NULL);
 	err_set(&why, -ENOENT, ERR_NOT_FOUND, "the sandbox was deleted meanwhile");
 	sandbox_tell(sb, &sb->uses, &why);
 	sandbox_tell(sb, &sb->changes, &why);
@@ -374,16 +221,16 @@ static void on_disk_removed(struct keeper_call *call, struct keeper_answer *answ
 		return;
 	if (answer->result == 0)
 		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
-	enter(sb, SANDBOX_COLD);
+	sandbox_enter(sb, SANDBOX_COLD);
 	sandbox_tell(sb, &sb->deletes, &err);
-	step(sb);
+	sandbox_step(sb);
 }
 
 static void begin_destroy(struct sandbox *sb)
 {
 	struct keeper_ref ref = {str_of(sb->id.text), 0};
 
-	enter(sb, SANDBOX_DESTROYING);
+	sandbox_enter(sb, SANDBOX_DESTROYING);
 	sb->phase = PHASE_DISK;
 	sb->call.done = on_disk_removed;
 	keeper_ask(keeper_of(sb), &sb->call, KEEPER_REMOVE, &ref);
@@ -391,7 +238,22 @@ static void begin_destroy(struct sandbox *sb)
 
 /* --- what is next --- */
 
-static void step(struct sandbox *sb)
+static void step_frozen(struct sandbox *sb)
+{
+	if (sb->phase != PHASE_STILL)
+		return;
+	sandbox_tell(sb, &sb->sleeps, NULL);
+	if (!list_is_empty(&sb->deletes)) {
+		sb->is_condemned = false;
+		sandbox_enter(sb, SANDBOX_STOPPING);
+		sandbox_kill(sb);
+	} else if (!list_is_empty(&sb->uses) || !list_is_empty(&sb->stops) || sb->is_wake_wanted ||
+		   sb->is_stop_wanted) {
+		sandbox_thaw(sb); /* to be stopped, its processes have to hear of it */
+	}
+}
+
+void sandbox_step(struct sandbox *sb)
 {
 	struct err err;
 
@@ -400,21 +262,28 @@ static void step(struct sandbox *sb)
 		if (process_is_ending(sb))
 			break; /* nobody hears that all has ended before that is stored */
 		sandbox_tell(sb, &sb->stops, NULL);
+		sandbox_tell(sb, &sb->sleeps, NULL);
 		if (!list_is_empty(&sb->deletes))
 			begin_destroy(sb);
-		else if (!list_is_empty(&sb->uses) && begin_start(sb, &err) < 0)
+		else if (!list_is_empty(&sb->uses) && sandbox_start(sb, &err) < 0)
 			sandbox_tell(sb, &sb->uses, &err);
 		break;
 	case SANDBOX_RUNNING:
 		sandbox_tell(sb, &sb->uses, NULL);
-		if (!list_is_empty(&sb->stops) || !list_is_empty(&sb->deletes)) {
-			sb->is_condemned = false;
-			enter(sb, SANDBOX_STOPPING);
-			kill_container(sb);
-		}
+		if (!list_is_empty(&sb->stops) || !list_is_empty(&sb->deletes) ||
+		    sb->is_stop_wanted)
+			sandbox_terminate(sb);
+		else if (!list_is_empty(&sb->sleeps))
+			sandbox_freeze(sb);
+		break;
+	case SANDBOX_FROZEN:
+		step_frozen(sb);
+		break;
+	case SANDBOX_STOPPING:
+		if (sb->phase == PHASE_QUIET && !list_is_empty(&sb->deletes))
+			sandbox_kill(sb); /* nothing of it is wanted any more */
 		break;
 	case SANDBOX_STARTING:
-	case SANDBOX_STOPPING:
 	case SANDBOX_DESTROYING:
 	case SANDBOX_STATE_COUNT:
 		break; /* the answer that is waited for steps on */
@@ -424,11 +293,10 @@ static void step(struct sandbox *sb)
 void sandbox_processes_ended(struct sandbox *sb)
 {
 	if (sb->state == SANDBOX_COLD)
-		step(sb);
+		sandbox_step(sb);
 }
 
-/* It is neither here nor gone, and that may stay so: nobody shall wait for it. */
-static int check_owed(const struct sandbox *sb, struct err *err)
+int sandbox_check_owed(const struct sandbox *sb, struct err *err)
 {
 	if (!sb->is_kill_owed)
 		return 0;
@@ -453,11 +321,11 @@ int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 {
 	int r;
 
-	sb->active_at_ms = registry_now_ms();
+	activity_touch(sb);
 	check_init(sb);
 	if (sb->state == SANDBOX_RUNNING)
 		return 1;
-	if (check_owed(sb, err) < 0)
+	if (sandbox_check_owed(sb, err) < 0)
 		return -EAGAIN;
 	if (sb->is_unreadable) {
 		*err = sb->last_failure.err;
@@ -466,11 +334,15 @@ int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 	/* A stop that is still there waits for what it ended to be stored: it would end the new
 	 * life too. */
 	if (sb->state == SANDBOX_COLD && list_is_empty(&sb->deletes) && list_is_empty(&sb->stops)) {
-		r = begin_start(sb, err);
+		r = sandbox_start(sb, err);
 		if (r < 0)
 			return r;
 	}
 	list_append(&sb->uses, &wait->link);
+	if (sb->state == SANDBOX_FROZEN) {
+		sb->is_stop_wanted = false; /* that was only because nobody needed it */
+		sandbox_step(sb);
+	}
 	return 0;
 }
 
@@ -488,109 +360,24 @@ int sandbox_stop(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 {
 	if (sb->state == SANDBOX_COLD)
 		return 1;
-	if (check_owed(sb, err) < 0)
+	if (sandbox_check_owed(sb, err) < 0)
 		return -EAGAIN;
+	sb->why = SLEPT_ASKED;
 	list_append(&sb->stops, &wait->link);
-	step(sb);
+	sandbox_step(sb);
 	return 0;
 }
 
 int sandbox_delete(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 {
-	if (check_owed(sb, err) < 0)
+	if (sandbox_check_owed(sb, err) < 0)
 		return -EAGAIN;
 	list_append(&sb->deletes, &wait->link);
-	step(sb);
+	sandbox_step(sb);
 	return 0;
 }
 
 void sandbox_cancel(struct sandbox_wait *wait)
 {
 	list_remove(&wait->link);
-}
-
-/* --- for the registry --- */
-
-/* Asked for, and the keeper was lost before it could say what came of it. */
-static bool is_start_open(const struct sandbox *sb)
-{
-	return sb->state == SANDBOX_STARTING && sb->phase == PHASE_KEEPER;
-}
-
-static void on_adopted(struct keeper_call *call, struct keeper_answer *answer)
-{
-	struct sandbox *sb = container_of(call, struct sandbox, call);
-
-	if (answer->result < 0 && answer->err.code != ERR_UNAVAILABLE) {
-		undo(sb, &answer->err);
-		return;
-	}
-	if (answer->frame && answer->frame->fds_len == 1)
-		sb->oom_fd = take_fd(&answer->frame->fds[0]);
-	greet(sb, sb->init_pid);
-}
-
-/* Its groups are an earlier berthd's, or were lost on the way to us. */
-static void take_over(struct sandbox *sb, pid_t pid)
-{
-	struct keeper_ref ref = ref_of(sb);
-
-	sb->phase = PHASE_ADOPT;
-	sb->is_adopting = true;
-	sb->init_pid = pid;
-	registry_adopting(sb->registry, sb);
-	sb->call.done = on_adopted;
-	keeper_ask(keeper_of(sb), &sb->call, KEEPER_ADOPT, &ref);
-}
-
-/* It ran when we came, or the keeper was gone for a while and says so again. */
-void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
-{
-	sb->is_seen = true;
-	if (sb->is_kill_owed) {
-		kill_container(sb);
-	} else if (is_start_open(sb)) {
-		keeper_cancel(keeper_of(sb), &sb->call);
-		take_over(sb, (pid_t)running->pid);
-	} else if (sb->state == SANDBOX_COLD) {
-		enter(sb, SANDBOX_STARTING);
-		take_over(sb, (pid_t)running->pid);
-	}
-}
-
-void sandbox_exited(struct sandbox *sb, const struct keeper_exited *exited)
-{
-	struct err why;
-
-	sb->is_seen = true;
-	err_set(&why, -ECHILD, ERR_EXEC_TRANSPORT_ERROR,
-		"the sandbox's first process ended (%s): everything in it ended with it",
-		exited->oom_kills ? "out of memory" : "killed or crashed");
-	if (is_start_open(sb)) {
-		keeper_cancel(keeper_of(sb), &sb->call);
-		why.code = ERR_START_FAILED;
-		fail_start(sb, &why);
-	} else if (sb->state == SANDBOX_RUNNING) {
-		gone(sb, &why);
-	} else if (sb->state == SANDBOX_STARTING &&
-		   (sb->phase == PHASE_AGENT || sb->phase == PHASE_ADOPT)) {
-		keeper_cancel(keeper_of(sb), &sb->call);
-		why.code = ERR_START_FAILED;
-		sb->phase = PHASE_UNDO; /* and there is nothing to take down */
-		gone(sb, &why);
-	} else if (sb->is_kill_owed) {
-		gone(sb, sb->is_condemned || sb->state == SANDBOX_STARTING ? &sb->err : NULL);
-	}
-}
-
-void sandbox_vanished(struct sandbox *sb)
-{
-	struct err why;
-
-	err_set(&why, -ECHILD, ERR_EXEC_TRANSPORT_ERROR,
-		"the container was gone when berth-keeper came back");
-	if (sb->state == SANDBOX_RUNNING)
-		gone(sb, &why);
-	else if (sb->is_kill_owed)
-		gone(sb, sb->is_condemned || sb->state == SANDBOX_STARTING ? &sb->err : NULL);
 }

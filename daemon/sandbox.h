@@ -2,7 +2,8 @@
  * One sandbox: the actor behind an ID. Found only through the registry.
  *
  *	 cold ──> starting ──> running ──> stopping ──> cold
- *	  │          │                        ^
+ *	  │          │          ^   │
+ *	  │          │          └─ frozen
  *	  │          └── fails: cold, with last_failure
  *	  └──> destroying ──> freed
  *
@@ -27,6 +28,7 @@
 #include "proto/sandbox_id.h"
 #include "proto/settings.h"
 
+struct activity;
 struct exec;
 struct registry;
 struct sandbox;
@@ -36,6 +38,7 @@ enum sandbox_state {
 	SANDBOX_COLD,
 	SANDBOX_STARTING,
 	SANDBOX_RUNNING,
+	SANDBOX_FROZEN, /* or about to be, or not any more: whoever needs it waits */
 	SANDBOX_STOPPING,
 	SANDBOX_DESTROYING,
 	SANDBOX_STATE_COUNT,
@@ -61,6 +64,19 @@ struct sandbox_failure {
 	int64_t at_ms;
 };
 
+/* Why it went to sleep, and whence it woke. */
+enum slept_why { SLEPT_ASKED, SLEPT_IDLE, SLEPT_MAX_AWAKE, SLEPT_STOP_AFTER, SLEPT_FAILED };
+enum woke_from { WOKE_FROZEN, WOKE_STOPPED, WOKE_ADOPTED };
+
+/* Of its last sleep, or its last wake. */
+struct sandbox_receipt {
+	enum sleep_mode mode; /* SLEEP_AUTO: there was none */
+	enum slept_why why;
+	enum woke_from from;
+	uint64_t generation;
+	int64_t at_ms;
+};
+
 struct sandbox {
 	struct registry *registry;
 	struct sandbox_id id;
@@ -77,17 +93,23 @@ struct sandbox {
 	bool is_outdated; /* it was started with other settings than it has now */
 
 	enum sandbox_state state;
-	unsigned phase;                   /* of starting and destroying; sandbox.c knows */
-	struct list uses, stops, deletes; /* who waits */
-	bool is_seen;                     /* the keeper's list named it */
-	bool is_adopting;                 /* STARTING, but it was started before */
-	bool is_kill_owed;                /* the keeper was away when it was asked to */
-	bool is_condemned;                /* STOPPING because of `err` */
+	unsigned phase;                           /* of starting and destroying; sandbox.c knows */
+	struct list uses, sleeps, stops, deletes; /* who waits */
+	bool is_wake_wanted;                      /* though nobody waits for it */
+	bool is_stop_wanted;
+	enum slept_why why; /* it is being stopped */
+	struct sandbox_receipt last_sleep, last_wake;
+	struct activity *activity;
+	bool is_seen;      /* the keeper's list named it */
+	bool is_adopting;  /* STARTING, but it was started before */
+	bool is_kill_owed; /* the keeper was away when it was asked to */
+	bool is_condemned; /* STOPPING because of `err` */
 	struct err err;
 
 	struct keeper_call call, group_call;
 	bool is_group_asked;
-	int oom_fd; /* the file that counts its out-of-memory kills; -1: there is none */
+	int oom_fd;   /* the file that counts its out-of-memory kills; -1: there is none */
+	int usage_fd; /* the one that counts its processor time */
 	struct agent *agent;
 	pid_t init_pid;
 	struct list execs;

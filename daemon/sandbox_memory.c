@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "daemon/activity.h"
 #include "daemon/exec_stranger.h"
 #include "daemon/ping.h"
 #include "daemon/process.h"
@@ -19,9 +20,10 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	sb->registry = registry;
 	sb->id = *id;
 	sb->created_at_ms = registry_now_ms();
-	sb->oom_fd = -1;
+	sb->oom_fd = sb->usage_fd = -1;
 	settings_init(&sb->settings);
 	list_init(&sb->uses);
+	list_init(&sb->sleeps);
 	list_init(&sb->stops);
 	list_init(&sb->deletes);
 	list_init(&sb->changes);
@@ -32,6 +34,11 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	list_init(&sb->pings);
 	list_init(&sb->call.link);
 	list_init(&sb->group_call.link);
+	sb->activity = activity_new(sb);
+	if (!sb->activity) {
+		sandbox_free(sb);
+		return NULL;
+	}
 	return sb;
 }
 
@@ -45,5 +52,7 @@ void sandbox_free(struct sandbox *sb)
 		agent_free(take(sb->agent));
 	sandbox_groups_drop(sb);
 	settings_close(&sb->settings);
+	if (sb->activity)
+		activity_free(sb->activity);
 	free(sb);
 }

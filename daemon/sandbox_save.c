@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "daemon/activity.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox.h"
 
@@ -33,6 +34,7 @@ static void take_settings(struct save *save)
 	if (sb->is_unreadable)
 		sb->last_failure.err.code = ERR_NONE;
 	sb->is_unreadable = false;
+	activity_changed(sb);
 }
 
 static void on_saved(void *arg, int result, const struct err *err)
@@ -130,8 +132,8 @@ bool sandbox_is_leaving(const struct sandbox *sb)
 void sandbox_discard(struct sandbox *sb)
 {
 	if (sb->is_stored || sb->state != SANDBOX_COLD || sb->saves || !list_is_empty(&sb->uses) ||
-	    !list_is_empty(&sb->stops) || !list_is_empty(&sb->deletes) ||
-	    !list_is_empty(&sb->changes))
+	    !list_is_empty(&sb->sleeps) || !list_is_empty(&sb->stops) ||
+	    !list_is_empty(&sb->deletes) || !list_is_empty(&sb->changes))
 		return;
 	registry_unlink(sb->registry, sb);
 	sandbox_free(sb);

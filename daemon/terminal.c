@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "daemon/activity.h"
 #include "daemon/berthd.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_sleep.h"
 #include "daemon/websocket.h"
 #include "proto/agent.h"
 
@@ -32,6 +34,7 @@ struct viewer {
 	uv_timer_t again, stall;
 	const struct config *config; /* berthd's */
 	unsigned handles;
+	struct hold hold;
 	struct buf typed; /* what the terminal has no room for now */
 	uint64_t second;  /* in which `resizes` came */
 	unsigned resizes;
@@ -111,6 +114,7 @@ static void be_over(struct viewer *v)
 	if (v->is_over)
 		return;
 	v->is_over = true;
+	hold_end(&v->hold);
 	list_remove(&v->follower.link);
 	list_remove(&v->link);
 	uv_close((uv_handle_t *)&v->again, on_timer_closed);
@@ -387,6 +391,8 @@ static void on_message(void *arg, bool is_text, struct str bytes)
 
 	if (v->is_over)
 		return;
+	if (v->p->sb)
+		sandbox_wake(v->p->sb); /* somebody froze it under our eyes */
 	if (is_text)
 		on_control(v, bytes);
 	else
@@ -483,6 +489,8 @@ static void open_view(struct viewer *v, const struct terminal_view *view)
 	uv_timer_init(loop, &v->stall);
 	v->again.data = v->stall.data = v;
 	v->handles = 3;
+	v->hold.name = p->id.text;
+	hold_begin(&v->hold, p->sb, HOLD_TERMINAL);
 	list_append(&p->viewers, &v->link);
 	p->on_room = on_room;
 	p->writer = p;

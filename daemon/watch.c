@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "daemon/activity.h"
 #include "daemon/exec.h"
 #include "daemon/file_worker.h"
 #include "daemon/registry.h"
@@ -270,8 +271,10 @@ static void on_output(void *arg, bool is_stderr, struct str bytes)
 	struct watcher *w = arg;
 	struct file_piece piece;
 
-	if (!w->is_over)
+	if (!w->is_over) {
+		activity_touch(w->sb);
 		count(w, bytes.len);
+	}
 	while (!is_stderr && !w->is_over) {
 		int r = file_reader_next(&w->reader, &bytes, &piece);
 
@@ -310,7 +313,8 @@ static int send_frame(struct watcher *w, uint16_t type, const struct frame_field
 static struct watcher *watcher_new(struct sandbox *sb, struct err *err)
 {
 	static const struct exec_ops ops = {on_output, on_exec_ended, on_room};
-	struct exec_request exec = {.cwd = STR("/"), .has_stdin = true, .is_worker = true};
+	struct exec_request exec = {
+		.cwd = STR("/"), .has_stdin = true, .is_worker = true, .is_quiet = true};
 	struct file_request request = {.op = FILE_OP_WATCH, .path = STR("/")};
 	struct watcher *w = calloc(1, sizeof(*w));
 

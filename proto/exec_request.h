@@ -29,6 +29,7 @@ struct exec_request {
 	bool is_worker;   /* no program of the client's: a file worker, see proto/file.h */
 	bool is_kept;     /* it outlives berthd, see daemon/exec.h */
 	bool is_session;  /* it is the shell of a session, without streams */
+	bool is_quiet;    /* that it runs does not keep its sandbox awake */
 	bool is_text;     /* argv is ["sh", "-c", command] */
 	bool has_cwd;     /* one was given */
 	bool is_terminal; /* kept, on a pty of this size; 0: the usual */

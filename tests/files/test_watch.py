@@ -254,10 +254,10 @@ def test_ends(g):
             equal([w.next() for _ in events], events, path)
             equal(next(w.events, None), None, "the end")
     until(lambda: g.sandbox("a")["execs"] == 0, "the watcher to end")
-    for method, path in (("POST", "/v1/sandbox/a/sleep"), ("DELETE", "/v1/sandbox/a")):
+    for stop in (("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}), ("DELETE", "/v1/sandbox/a")):
         with Watch(g) as w:
-            check(g.request(method, path).status in (200, 204), method, path)
-            equal((w.next(), next(w.events, None)), ("end stopped", None), path)
+            check(g.request(*stop).status in (200, 204), stop)
+            equal((w.next(), next(w.events, None)), ("end stopped", None), stop)
 
 
 def test_refused(g):

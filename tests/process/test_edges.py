@@ -74,7 +74,7 @@ def test_stopping(g):
     start(g, "a", "sleep 1000", id="x")
     calls = Calls(g)
     with Stopped(g.keeper()):
-        calls.begin("stop", "POST", "/v1/sandbox/a/sleep")
+        calls.begin("stop", "POST", "/v1/sandbox/a/sleep", {"mode": "stop"})
         until(lambda: g.sandbox("a")["state"] == "stopping", "the stop to begin")
         calls.begin("port", "POST", f"{BASE}/x/wait", {"for": "port", "port": 8000})
         equal(show(g, "a", "x")["state"], "running", "berthd is well")
@@ -106,7 +106,7 @@ def test_newest_ends_are_kept(g):
     for first in range(0, KEPT + 10, 10):
         at_once(10, lambda i: ended(g, "a", start(g, "a", ["true"], id=f"n{first + i}")["id"]))  # pylint: disable=cell-var-from-loop
     until(lambda: len(g.get(BASE).json()) == KEPT + 1, "the first to go")
-    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "the stop is answered")
+    equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "the stop is answered")
     equal(show(g, "a", "old")["reason"], "killed", "the last that ended is kept")
     equal(len(g.get(BASE).json()), KEPT, "and no more than so many")
 

@@ -165,7 +165,7 @@ def test_generation_asked_for(g):
         return reply.status, reply.json().get("code")
 
     equal(ask(1), (200, None), "it runs")
-    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "sleep")
+    equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "sleep")
     equal(ask(1), (409, "sandbox_restarted"), "it sleeps")
     equal(g.sandbox("a")["state"], "cold", "state")
     g.out("a", "true")

@@ -13,7 +13,7 @@ from ground import TIMEOUT, check, equal, main, until
 def settle(g):
     """One sandbox that has seen something, one that is cold, and what is there then."""
     g.out("cold", "echo kept >f")
-    g.request("POST", "/v1/sandbox/cold/sleep")
+    g.request("POST", "/v1/sandbox/cold/sleep", {"mode": "stop"})
     pid = g.out("a", "echo kept >f; setsid sleep 1000 >/dev/null 2>&1 & echo $!").strip()
     g.out("a", ["true"])
     return pid, start_of(g)
@@ -34,7 +34,7 @@ def check_adopted(g, pid, start):
     equal((result.reason, result.code), ("timeout", 124), result)
     equal(g.exec("a", "exit 7").code, 7, "exit code")
     equal(g.out("cold", "cat f"), "kept\n", "the cold one's disk")
-    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "stop")
+    equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "stop")
     equal(g.out("a", "cat f"), "kept\n", "the disk")
     equal(g.sandbox("a")["generation"], 2, "generation")
 
@@ -76,12 +76,12 @@ def test_keeper_killed(g):
     g.kill_keeper()
     equal(g.request("POST", "/v1/sandbox/cold/start").status, 200, "a start that waits for the new keeper")
     g.kill_keeper()
-    equal(g.request("POST", "/v1/sandbox/cold/sleep").status, 200, "a stop that waits for it")
+    equal(g.request("POST", "/v1/sandbox/cold/sleep", {"mode": "stop"}).status, 200, "a stop that waits for it")
     equal(g.sandbox("cold")["state"], "cold", "state")
     equal(g.sandbox("a")["generation"], 1, "generation")
     equal(start_of(g), facts[1], "init's start")
     g.out("a", f"kill -0 {facts[0]}")
-    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "stop")
+    equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "stop")
     equal(g.out("a", "cat f"), "kept\n", "the disk")
 
 

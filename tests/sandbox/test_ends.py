@@ -127,7 +127,7 @@ def test_stop(g):
             until(lambda: "python3" not in names(g) and "sh" not in names(g), "the other command's end")
             time.sleep(0.3)  # its status is on the way, and nobody is told of it before the output
             check(g.request(method, target, {"mode": "stop"} if method == "POST" else None).status < 300, method)
-            ended(plain.result(), "killed", 137)
+            ended(plain.result(), "killed", 143 if method == "POST" else 137)
             result = full.result()
             ended(result, "exited", 5)
             check(len(result.stdout) % 4096 == 0, "the last of the output is missing")

@@ -40,10 +40,10 @@ def test_23(g):
     g.out("a", ["test", "-e", "/workspace/up"])
     begin("a").close()
     until(lambda: not lives(g, "sleep", "sh", "setsid"), "an end after a disconnect")
-    for method, target in (("POST", "/v1/sandbox/a/sleep"), ("DELETE", "/v1/sandbox/a")):
+    for stop in (("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}), ("DELETE", "/v1/sandbox/a")):
         connection = begin("a")
-        check(g.request(method, target).status in (200, 204), target)
-        equal([p for p in g.processes() if g.is_sandboxed(p) and ground.is_alive(p)], [], target)
+        check(g.request(*stop).status in (200, 204), stop)
+        equal([p for p in g.processes() if g.is_sandboxed(p) and ground.is_alive(p)], [], stop)
         connection.close()
 
 

@@ -251,7 +251,7 @@ def test_memory(g, s):
     hog = ["python3", "-c", "x = []\nfor _ in range(400): x.append(bytearray(1 << 20))"]
     equal(g.request("PUT", "/v1/sandbox/a", {"limits": {"memory": "64M"}}).status, 200, "limits")
     if s == next(iter(SHELLS)):
-        equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "they hold for the next start")
+        equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "they hold for the next start")
     out(g, s, "state=here")
     result = run(g, s, hog)
     equal((result.reason, result.code, *marks(result)), ("oom", 137, False, False), result)
@@ -261,7 +261,7 @@ def test_memory(g, s):
 
 def test_stopped_while_ending(g):
     """The sandbox is stopped while a command that has timed out is being ended: all of it ends, once."""
-    for stop in (("POST", "/v1/sandbox/a/sleep"), ("DELETE", "/v1/sandbox/a")):
+    for stop in (("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}), ("DELETE", "/v1/sandbox/a")):
         with begin(g, "s", "sh -c 'trap \"echo cleaned; exit\" INT; echo on; while :; do sleep 0.01; done'",
                    timeout_ms=200) as events:
             stream = iter(events)
@@ -442,7 +442,7 @@ def test_sleep(g):
     """A sandbox that slept has its sessions, with fresh shells; one that was deleted has none."""
     make(g, id="s", cwd="/usr", env={"A": "1"})
     out(g, "s", "X=1")
-    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "sleep")
+    equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "sleep")
     equal(sessions(g)["s"]["state"], "absent", "state")
     result = run(g, "s", "pwd; echo $A ${X-none}")
     equal((result.stdout, *marks(result)), (b"/usr\n1 none\n", True, False), result)

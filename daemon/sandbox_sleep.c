@@ -1,0 +1,240 @@
+#include "daemon/sandbox_sleep.h"
+
+#include <errno.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "daemon/activity.h"
+#include "daemon/registry.h"
+#include "daemon/sandbox_state.h"
+#include "proto/time_text.h"
+
+static bool can_freeze(const struct sandbox *sb)
+{
+	return keeper_abilities(registry_keeper(sb->registry)) & KEEPER_CAN_FREEZE;
+}
+
+/* --- freezing --- */
+
+/* A keeper that is away may have frozen it all the same. Whoever thaws it finds out. */
+static void on_frozen(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct sandbox *sb = container_of(call, struct sandbox, call);
+	struct err err = answer->err;
+
+	if (answer->result < 0 && err.code != ERR_UNAVAILABLE) {
+		log_warn("sandbox=%s is not frozen: %s", sb->id.text, err.sentence);
+		sandbox_enter(sb, SANDBOX_RUNNING);
+		activity_wake(sb);
+		sandbox_tell(sb, &sb->sleeps, &err);
+		sandbox_step(sb);
+		return;
+	}
+	sb->phase = PHASE_STILL;
+	sandbox_note_sleep(sb, SLEEP_FREEZE, sb->why);
+	activity_rest(sb);
+	sandbox_step(sb);
+}
+
+void sandbox_freeze(struct sandbox *sb)
+{
+	struct keeper_ref ref = sandbox_ref(sb);
+
+	sandbox_enter(sb, SANDBOX_FROZEN);
+	sb->phase = PHASE_FREEZE;
+	activity_end(sb);
+	sb->call.done = on_frozen;
+	keeper_ask(registry_keeper(sb->registry), &sb->call, KEEPER_FREEZE, &ref);
+}
+
+/* --- thawing --- */
+
+static void on_thawed(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct sandbox *sb = container_of(call, struct sandbox, call);
+	struct err err = answer->err;
+
+	if (answer->result < 0) {
+		sb->phase = PHASE_STILL;
+		sb->is_wake_wanted = sb->is_stop_wanted = false;
+		sandbox_tell(sb, &sb->uses, &err);
+		sandbox_tell(sb, &sb->stops, &err);
+		return;
+	}
+	if (!sb->agent) {
+		sandbox_enter(sb, SANDBOX_STARTING);
+		sandbox_take_over(sb, sb->init_pid);
+		return;
+	}
+	sandbox_enter(sb, SANDBOX_RUNNING);
+	sandbox_note_wake(sb, WOKE_FROZEN);
+	activity_wake(sb);
+	sandbox_step(sb);
+}
+
+void sandbox_thaw(struct sandbox *sb)
+{
+	struct keeper_ref ref = sandbox_ref(sb);
+
+	sb->phase = PHASE_THAW;
+	sb->is_wake_wanted = false;
+	activity_end(sb);
+	sb->call.done = on_thawed;
+	keeper_ask(registry_keeper(sb->registry), &sb->call, KEEPER_THAW, &ref);
+}
+
+void sandbox_wake(struct sandbox *sb)
+{
+	if (sb->state != SANDBOX_FROZEN)
+		return;
+	sb->is_wake_wanted = true;
+	sandbox_step(sb);
+}
+
+/* --- stopping --- */
+
+void sandbox_quiet(struct sandbox *sb)
+{
+	if (sb->state == SANDBOX_STOPPING && sb->phase == PHASE_QUIET)
+		sandbox_kill(sb);
+}
+
+void sandbox_terminate(struct sandbox *sb)
+{
+	bool is_asked = list_is_empty(&sb->deletes);
+
+	sb->is_condemned = sb->is_stop_wanted = false;
+	sandbox_enter(sb, SANDBOX_STOPPING);
+	sb->phase = PHASE_QUIET;
+	if (is_asked && agent_send(sb->agent, &(struct channel_message){
+						      .head = {AGENT_TERMINATE, FRAME_VERSION, 0},
+						      .fields = agent_empty_fields,
+					      }) == 0)
+		activity_limit(sb, SANDBOX_GRACE_MS, sandbox_quiet);
+	else
+		sandbox_kill(sb);
+}
+
+/* --- who wants it --- */
+
+int sandbox_sleep(struct sandbox *sb, enum sleep_mode mode, struct sandbox_wait *wait,
+		  struct err *err)
+{
+	if (mode == SLEEP_AUTO)
+		mode = sb->settings.sleep_mode;
+	if (mode == SLEEP_FREEZE && !can_freeze(sb))
+		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
+			       "this host cannot freeze a sandbox: without cgroups (rootless) or a "
+			       "freezer it can only be stopped");
+	if (mode == SLEEP_STOP || !can_freeze(sb))
+		return sandbox_stop(sb, wait, err);
+	if (sb->state == SANDBOX_COLD || (sb->state == SANDBOX_FROZEN && sb->phase == PHASE_STILL))
+		return 1;
+	if (sandbox_check_owed(sb, err) < 0)
+		return -EAGAIN;
+	sb->why = SLEPT_ASKED;
+	list_append(&sb->sleeps, &wait->link);
+	sandbox_step(sb);
+	return 0;
+}
+
+/* A client that waits for its command would wait for good if that were frozen. */
+void sandbox_fall_asleep(struct sandbox *sb, enum slept_why why)
+{
+	enum sleep_mode mode = sb->settings.sleep_mode;
+	bool is_frozen = can_freeze(sb) && mode != SLEEP_STOP && why != SLEPT_STOP_AFTER &&
+			 (mode == SLEEP_FREEZE || !activity_is_used(sb));
+
+	sb->why = why;
+	if (sb->state == SANDBOX_RUNNING && is_frozen) {
+		sandbox_freeze(sb);
+	} else {
+		sb->is_stop_wanted = true;
+		sandbox_step(sb);
+	}
+}
+
+/* --- receipts --- */
+
+void sandbox_note_sleep(struct sandbox *sb, enum sleep_mode mode, enum slept_why why)
+{
+	sb->last_sleep = (struct sandbox_receipt){
+		.mode = mode,
+		.why = why,
+		.generation = sb->generation,
+		.at_ms = registry_now_ms(),
+	};
+}
+
+void sandbox_note_wake(struct sandbox *sb, enum woke_from from)
+{
+	/* There was nothing before the first start that could have been kept. */
+	if (from == WOKE_STOPPED && sb->generation == 1)
+		return;
+	sb->last_wake = (struct sandbox_receipt){
+		.mode = from == WOKE_STOPPED ? SLEEP_STOP : SLEEP_FREEZE,
+		.from = from,
+		.generation = sb->generation,
+		.at_ms = registry_now_ms(),
+	};
+}
+
+static void write_text(struct json_writer *w, const char *key, const char *text)
+{
+	json_key(w, key);
+	json_text(w, text);
+}
+
+static void write_rest(const struct sandbox_receipt *receipt, struct json_writer *w)
+{
+	char at[TIME_TEXT_SIZE];
+
+	json_key(w, "generation");
+	json_int(w, (int64_t)receipt->generation);
+	if (time_text_format(receipt->at_ms, at) == 0)
+		write_text(w, "at", at);
+	json_key(w, "kept");
+	json_array(w);
+	json_text(w, "disk");
+	if (receipt->mode == SLEEP_FREEZE) {
+		json_text(w, "memory");
+		json_text(w, "processes");
+	}
+	json_array_end(w);
+	json_object_end(w);
+}
+
+void sandbox_write_receipt(const struct sandbox_receipt *receipt, struct json_writer *w)
+{
+	static const char *const whys[] = {
+		[SLEPT_ASKED] = "asked",         [SLEPT_IDLE] = "idle",
+		[SLEPT_MAX_AWAKE] = "max_awake", [SLEPT_STOP_AFTER] = "stop_after",
+		[SLEPT_FAILED] = "failed",
+	};
+
+	if (receipt->mode == SLEEP_AUTO) {
+		json_null(w);
+		return;
+	}
+	json_object(w);
+	write_text(w, "mode", sleep_mode_name(receipt->mode));
+	write_text(w, "reason", whys[receipt->why]);
+	write_rest(receipt, w);
+}
+
+void sandbox_write_wake(const struct sandbox_receipt *wake, struct json_writer *w)
+{
+	static const char *const whence[] = {
+		[WOKE_FROZEN] = "frozen",
+		[WOKE_STOPPED] = "stopped",
+		[WOKE_ADOPTED] = "adopted",
+	};
+
+	if (wake->mode == SLEEP_AUTO) {
+		json_null(w);
+		return;
+	}
+	json_object(w);
+	write_text(w, "from", whence[wake->from]);
+	write_rest(wake, w);
+}

@@ -1,0 +1,44 @@
+/*
+ * How a sandbox goes to sleep, and wakes: by freezing it, which keeps its processes and their
+ * memory, or by stopping it, which keeps its disk.
+ *
+ *	running ──FREEZE──> frozen ──stop_after──> (thawed, then stopped)
+ *	   ^                  │
+ *	   └──────THAW────────┘ whoever needs it
+ *
+ *	running ──TERMINATE──> stopping ──QUIET, or the grace is over──> KILL ──> cold
+ */
+#ifndef BERTH_DAEMON_SANDBOX_SLEEP_H
+#define BERTH_DAEMON_SANDBOX_SLEEP_H
+
+#include "daemon/sandbox.h"
+#include "proto/json.h"
+
+#define SANDBOX_GRACE_MS 10000 /* that processes have to end by themselves */
+
+/*
+ * As sandbox_stop(); SLEEP_AUTO is what the sandbox's settings say. 1: it sleeps already, in
+ * whichever way. ERR_UNSUPPORTED where it is to be frozen and cannot be.
+ */
+int sandbox_sleep(struct sandbox *sb, enum sleep_mode mode, struct sandbox_wait *wait,
+		  struct err *err);
+
+/* By itself. */
+void sandbox_fall_asleep(struct sandbox *sb, enum slept_why why);
+/* If it is frozen; nobody waits for it. */
+void sandbox_wake(struct sandbox *sb);
+
+/* Of its last sleep and its last wake; null if there was none. */
+void sandbox_write_receipt(const struct sandbox_receipt *receipt, struct json_writer *w);
+void sandbox_write_wake(const struct sandbox_receipt *wake, struct json_writer *w);
+
+/* For sandbox*.c. */
+void sandbox_freeze(struct sandbox *sb);
+void sandbox_thaw(struct sandbox *sb);
+/* Everything in it is asked to end; then it is killed. */
+void sandbox_terminate(struct sandbox *sb);
+void sandbox_quiet(struct sandbox *sb);
+void sandbox_note_sleep(struct sandbox *sb, enum sleep_mode mode, enum slept_why why);
+void sandbox_note_wake(struct sandbox *sb, enum woke_from from);
+
+#endif

@@ -1,0 +1,294 @@
+/* A sandbox's way to its container: a new one, or one that runs since before us. */
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/process_stat.h"
+#include "daemon/activity.h"
+#include "daemon/exec.h"
+#include "daemon/ping.h"
+#include "daemon/process.h"
+#include "daemon/registry.h"
+#include "daemon/sandbox_group.h"
+#include "daemon/sandbox_sleep.h"
+#include "daemon/sandbox_state.h"
+#include "daemon/session.h"
+
+static struct keeper *keeper_of(struct sandbox *sb)
+{
+	return registry_keeper(sb->registry);
+}
+
+/* --- starting --- */
+
+static void fail_start(struct sandbox *sb, const struct err *err)
+{
+	struct err copy = *err;
+
+	sandbox_note_failure(sb, &copy);
+	sandbox_enter(sb, SANDBOX_COLD);
+	sandbox_tell(sb, &sb->uses, &copy);
+	sandbox_step(sb);
+	sandbox_discard(sb);
+}
+
+/* One that an earlier berthd has started: as the kernel tells of its init, to a hundredth. */
+static int64_t started_before_ms(const struct sandbox *sb)
+{
+	struct process_stat stat;
+	struct timespec up;
+
+	if (process_stat(sb->init_pid, &stat) < 0 || clock_gettime(CLOCK_BOOTTIME, &up) < 0)
+		return registry_now_ms();
+	return registry_now_ms() - (up.tv_sec * 1000 + up.tv_nsec / 1000000) +
+	       (int64_t)(stat.start * 1000 / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+static void on_agent_ready(void *arg)
+{
+	struct sandbox *sb = arg;
+	bool is_new;
+
+	if (sb->state != SANDBOX_STARTING || sb->phase != PHASE_AGENT)
+		return; /* what it told before was reason enough to end it */
+	sb->last_failure.err.code = ERR_NONE;
+	sb->started_at_ms = sb->is_adopting ? started_before_ms(sb) : registry_now_ms();
+	is_new = !sb->is_adopting;
+	sb->is_adopting = false;
+	sandbox_enter(sb, SANDBOX_RUNNING);
+	sandbox_note_wake(sb, is_new ? WOKE_STOPPED : WOKE_ADOPTED);
+	activity_wake(sb);
+	sandbox_groups_refill(sb); /* an adopted one has none */
+	exec_adopted_all(sb);
+	if (is_new)
+		process_autostart_all(sb);
+	session_adopted_all(sb);
+	sandbox_tell(sb, &sb->uses, NULL);
+	sandbox_step(sb);
+}
+
+static void on_agent_event(void *arg, const struct agent_event *event)
+{
+	switch (event->type) {
+	case AGENT_PONG:
+		ping_answered(arg, event->pong.nonce);
+		break;
+	case AGENT_USAGE_IS:
+		activity_used(arg, event->usage.cpu_us);
+		break;
+	case AGENT_QUIET:
+		sandbox_quiet(arg);
+		break;
+	case AGENT_HEARTBEAT:
+		activity_touch(arg);
+		break;
+	default:
+		exec_event(arg, event);
+	}
+}
+
+static void on_agent_lost(void *arg, const struct err *err)
+{
+	struct sandbox *sb = arg;
+	struct err why = *err;
+
+	if (sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_FROZEN) {
+		sandbox_condemn(sb, &why);
+	} else if (sb->state == SANDBOX_STOPPING && sb->phase == PHASE_QUIET) {
+		sandbox_kill(sb);
+	} else if (sb->state == SANDBOX_STARTING && sb->phase == PHASE_AGENT) {
+		why.code = ERR_START_FAILED;
+		sandbox_undo(sb, &why);
+	}
+}
+
+static const struct agent_ops agent_ops = {on_agent_ready, on_agent_event, on_agent_lost};
+
+static void greet(struct sandbox *sb, pid_t pid)
+{
+	char path[PATH_MAX];
+	struct err err;
+
+	sb->phase = PHASE_AGENT;
+	sb->init_pid = pid;
+	snprintf(path, sizeof(path), "%s/%s/agent.sock", registry_run_dir(sb->registry),
+		 sb->id.text);
+	sb->agent = agent_new(&(struct agent_config){
+		.loop = registry_loop(sb->registry),
+		.path = path,
+		.pid = pid,
+		.ops = &agent_ops,
+		.arg = sb,
+	});
+	if (!sb->agent) {
+		err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
+		sandbox_undo(sb, &err);
+	}
+}
+
+static void on_started(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct sandbox *sb = container_of(call, struct sandbox, call);
+
+	if (answer->result < 0) {
+		fail_start(sb, &answer->err);
+		return;
+	}
+	sandbox_groups_keep(sb, answer);
+	greet(sb, (pid_t)answer->started.pid);
+}
+
+static void ask_keeper(struct sandbox *sb)
+{
+	const struct settings *s = &sb->settings;
+	struct keeper_start start = {
+		.id = str_of(sb->id.text),
+		.generation = sb->generation,
+		.flags = s->is_read_only ? KEEPER_START_READ_ONLY : 0,
+		.image = str_of(s->image),
+		.memory_bytes = s->limits.memory_bytes,
+		.swap_bytes = s->limits.swap_bytes,
+		.cpu_milli = s->limits.cpu_milli,
+		.pids = s->limits.pids,
+		.files = s->limits.files,
+		.file_size = s->limits.file_size,
+	};
+
+	sb->phase = PHASE_KEEPER;
+	sb->call.done = on_started;
+	keeper_start(keeper_of(sb), &sb->call, &start);
+}
+
+static void on_generation_stored(void *arg, int result, const struct err *err)
+{
+	struct sandbox *sb = arg;
+	struct err stopping;
+
+	if (result == 0 && registry_is_stopping(sb->registry))
+		result = err_set(&stopping, -ESHUTDOWN, ERR_UNAVAILABLE, "berthd is stopping");
+	if (result < 0)
+		fail_start(sb, result == -ESHUTDOWN ? &stopping : err);
+	else
+		ask_keeper(sb);
+}
+
+/* Two starts never share a generation. */
+int sandbox_start(struct sandbox *sb, struct err *err)
+{
+	int r;
+
+	sb->generation++;
+	sb->is_outdated = false;
+	r = sandbox_save_generation(sb, on_generation_stored, sb);
+	if (r < 0)
+		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
+	sb->phase = PHASE_STORE;
+	sandbox_enter(sb, SANDBOX_STARTING);
+	return 0;
+}
+
+/* --- for the registry --- */
+
+/* Asked for, and the keeper was lost before it could say what came of it. */
+static bool is_start_open(const struct sandbox *sb)
+{
+	return sb->state == SANDBOX_STARTING && sb->phase == PHASE_KEEPER;
+}
+
+static void on_adopted(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct sandbox *sb = container_of(call, struct sandbox, call);
+
+	if (answer->result < 0 && answer->err.code != ERR_UNAVAILABLE) {
+		sandbox_undo(sb, &answer->err);
+		return;
+	}
+	if (answer->frame && answer->frame->fds_len == 1)
+		sb->oom_fd = take_fd(&answer->frame->fds[0]);
+	greet(sb, sb->init_pid);
+}
+
+void sandbox_take_over(struct sandbox *sb, pid_t pid)
+{
+	struct keeper_ref ref = sandbox_ref(sb);
+
+	sb->phase = PHASE_ADOPT;
+	sb->is_adopting = true;
+	sb->init_pid = pid;
+	registry_adopting(sb->registry, sb);
+	sb->call.done = on_adopted;
+	keeper_ask(keeper_of(sb), &sb->call, KEEPER_ADOPT, &ref);
+}
+
+/* It ran when we came, or the keeper was gone for a while and says so again. */
+void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
+{
+	sb->is_seen = true;
+	if (sb->is_kill_owed) {
+		sandbox_kill(sb);
+	} else if (is_start_open(sb)) {
+		keeper_cancel(keeper_of(sb), &sb->call);
+		sandbox_take_over(sb, (pid_t)running->pid);
+	} else if (sb->state == SANDBOX_COLD && running->is_frozen) {
+		/* Its init cannot answer now, and need not: whoever wakes it adopts it. */
+		sandbox_enter(sb, SANDBOX_FROZEN);
+		sb->phase = PHASE_STILL;
+		sb->init_pid = (pid_t)running->pid;
+		activity_rest(sb);
+	} else if (sb->state == SANDBOX_COLD) {
+		sandbox_enter(sb, SANDBOX_STARTING);
+		sandbox_take_over(sb, (pid_t)running->pid);
+	}
+}
+
+void sandbox_exited(struct sandbox *sb, const struct keeper_exited *exited)
+{
+	struct err why;
+
+	sb->is_seen = true;
+	err_set(&why, -ECHILD, ERR_EXEC_TRANSPORT_ERROR,
+		"the sandbox's first process ended (%s): everything in it ended with it",
+		exited->oom_kills ? "out of memory" : "killed or crashed");
+	if (is_start_open(sb)) {
+		keeper_cancel(keeper_of(sb), &sb->call);
+		why.code = ERR_START_FAILED;
+		fail_start(sb, &why);
+	} else if (sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_FROZEN) {
+		keeper_cancel(keeper_of(sb), &sb->call);
+		sandbox_gone(sb, &why);
+	} else if (sb->state == SANDBOX_STOPPING && sb->phase == PHASE_QUIET) {
+		sandbox_gone(sb, NULL); /* asked for, and it was faster */
+	} else if (sb->state == SANDBOX_STARTING &&
+		   (sb->phase == PHASE_AGENT || sb->phase == PHASE_ADOPT)) {
+		keeper_cancel(keeper_of(sb), &sb->call);
+		why.code = ERR_START_FAILED;
+		sb->phase = PHASE_UNDO; /* and there is nothing to take down */
+		sandbox_gone(sb, &why);
+	} else if (sb->is_kill_owed) {
+		sandbox_gone(sb,
+			     sb->is_condemned || sb->state == SANDBOX_STARTING ? &sb->err : NULL);
+	}
+}
+
+void sandbox_vanished(struct sandbox *sb)
+{
+	struct err why;
+
+	err_set(&why, -ECHILD, ERR_EXEC_TRANSPORT_ERROR,
+		"the container was gone when berth-keeper came back");
+	if (sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_FROZEN) {
+		keeper_cancel(keeper_of(sb), &sb->call);
+		sandbox_gone(sb, &why);
+	} else if (sb->state == SANDBOX_STOPPING && sb->phase == PHASE_QUIET) {
+		sandbox_gone(sb, NULL);
+	} else if (sb->is_kill_owed) {
+		sandbox_gone(sb,
+			     sb->is_condemned || sb->state == SANDBOX_STARTING ? &sb->err : NULL);
+	}
+}

@@ -1,0 +1,366 @@
+"""Going to sleep and waking: what holds a sandbox awake, what a sleep keeps, and that nothing is lost."""
+
+import base64
+import datetime
+import hashlib
+import os
+import random
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "process", "terminal")]
+
+# pylint: disable=wrong-import-position
+from ground import IS_SANITIZED, at_once, check, equal, fds_of, main, memory_of, only, until  # noqa: E402
+from process_api import ended, raw, show, start, wait  # noqa: E402
+from terminal_api import view  # noqa: E402
+
+CYCLES = int(os.environ.get("BERTH_CYCLES", "50"))
+COUNTER = "n = 0\nwhile True:\n    n += 1\n    print(n, input(), flush=True)\n"
+
+
+def put(g, name="a", **settings):
+    reply = g.request("PUT", f"/v1/sandbox/{name}", settings)
+    check(reply.status in (200, 201), reply)
+    return reply.json()
+
+
+def sleep(g, mode=None, name="a"):
+    reply = g.request("POST", f"/v1/sandbox/{name}/sleep", {"mode": mode} if mode else None)
+    equal(reply.status, 200, reply)
+    return reply.json()
+
+
+def asleep(g):
+    """What `auto` makes of a sandbox here."""
+    return "frozen" if g.is_root else "cold"
+
+
+def await_sleep(g, name="a"):
+    until(lambda: g.sandbox(name)["state"] == asleep(g), "the sandbox to sleep")
+    return g.sandbox(name)["last_sleep"]
+
+
+def stays_awake(g, seconds):
+    """Looks all the time; it must not even be on its way to sleep."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        equal(g.sandbox("a")["state"], "running", g.sandbox("a"))
+        time.sleep(0.02)
+
+
+def kinds(g):
+    return sorted(h["kind"] for h in g.sandbox("a")["holds"])
+
+
+def test_idle(g):
+    """An idle sandbox sleeps when it said it would, and says so; the next request wakes it."""
+    equal(put(g, sleep_after="1s")["sleep_after"], "1s", "setting")
+    g.out("a", "echo kept >f")
+    shown = g.sandbox("a")
+    equal((shown["state"], shown["holds"]), ("running", []), shown)
+    due = datetime.datetime.fromisoformat(shown["sleeps_at"].replace("Z", "+00:00"))
+    receipt = await_sleep(g)
+    late = datetime.datetime.fromisoformat(receipt["at"].replace("Z", "+00:00")) - due
+    check(abs(late.total_seconds()) < (0.5 if not IS_SANITIZED else 5), f"{late} late")
+    equal((receipt["reason"], receipt["generation"]), ("idle", 1), receipt)
+    equal(receipt["kept"], ["disk", "memory", "processes"] if g.is_root else ["disk"], receipt)
+    shown = g.sandbox("a")
+    equal((shown["sleeps_at"], shown["holds"]), (None, []), "asleep")
+    equal(g.sandbox("a")["state"], asleep(g), "looking does not wake")
+    equal(g.out("a", "cat f"), "kept\n", "the disk")
+    shown = g.sandbox("a")
+    equal((shown["last_wake"]["from"], shown["generation"]), ("frozen", 1) if g.is_root else ("stopped", 2), shown)
+
+
+def test_holds(g):
+    """A silent command, a busy process and a detached one each outlive the idle time."""
+    put(g, sleep_after="400ms")
+    with g.events("a", "sleep 3; echo done") as events:
+        until(lambda: kinds(g) == ["exec"], "the hold")
+        equal(g.sandbox("a")["sleeps_at"], None, "it does not sleep")
+        stays_awake(g, 2)
+        equal(events.result().stdout, b"done\n", "its output")
+    start(g, "a", "while :; do :; done", id="busy")
+    stays_awake(g, 2)
+    until(lambda: kinds(g) == ["cpu"], "what holds it")
+    g.request("DELETE", "/v1/sandbox/a/processes/busy")
+    await_sleep(g)
+    detached = g.request("POST", "/v1/sandbox/a/exec", {"command": "sleep 2", "detach": True}).json()
+    equal(kinds(g), ["exec"], "a detached command holds")
+    stays_awake(g, 1)
+    equal(ended(g, "a", detached["id"])["exit"]["code"], 0, "it has ended by itself")
+    start(g, "a", "sleep 1000", id="silent")
+    await_sleep(g)
+
+
+def test_output_holds(g):
+    """What a background process prints is activity; and so is a wait for it."""
+    put(g, sleep_after="600ms")
+    start(g, "a", "for i in $(seq 15); do echo $i; sleep 0.2; done; exec sleep 1000", id="talks")
+    stays_awake(g, 2)
+    await_sleep(g)
+    if not g.is_root:
+        return
+    equal(len(raw(g, "a", "talks").split()), 15, "its output is there, and who reads it wakes nobody")
+    equal(g.sandbox("a")["state"], "frozen", "state")
+    start(g, "a", "sleep 2; echo late; exec sleep 1000", id="late")
+    wait(g, "a", "late", "log", pattern="late")
+
+
+def test_settings(g):
+    """never, keep_alive, max_awake; each changes while it runs."""
+    put(g, sleep_after="never")
+    g.out("a", "true")
+    equal(g.sandbox("a")["sleeps_at"], None, "never")
+    equal(put(g, sleep_after="300ms", keep_alive=True)["holds"][0]["kind"], "keep_alive", "keep_alive")
+    stays_awake(g, 1)
+    put(g, keep_alive=False)
+    await_sleep(g)
+    put(g, keep_alive=True, max_awake="1s")
+    g.out("a", "true")
+    equal(await_sleep(g)["reason"], "max_awake", "max_awake outranks keep_alive")
+    with g.events("a", "sleep 100") as events:
+        result = events.result()
+    equal((result.reason, result.facts["signal"]), ("killed", "SIGTERM"), "a command that max_awake ends")
+
+
+def test_heartbeat(g):
+    """Somebody outside, or inside, says that it is in use."""
+    put(g, sleep_after="1s")
+    equal(g.request("POST", "/v1/sandbox/a/heartbeat").status, 409, "it does not run")
+    g.out("a", "true")
+    for _ in range(10):
+        reply = g.request("POST", "/v1/sandbox/a/heartbeat")
+        equal(reply.status, 200, reply)
+        check(reply.json()["sleeps_at"], reply)
+        stays_awake(g, 0.3)
+    start(g, "a", "for i in $(seq 10); do sleep 0.3; echo >/run/berth/heartbeat; done; exec sleep 1000", id="beats")
+    stays_awake(g, 2.5)
+    await_sleep(g)
+
+
+@only("root")
+def test_memory(g):
+    """A process with its state in memory goes on after it was frozen; the sandbox uses no processor meanwhile."""
+    start(g, "a", ["python3", "-c", COUNTER], id="p")
+
+    def feed(word):
+        reply = g.request("POST", "/v1/sandbox/a/processes/p/stdin", word + b"\n")
+        equal(reply.status, 204, reply)
+
+    feed(b"one")
+    wait(g, "a", "p", "log", pattern="^1 one$")
+    start(g, "a", "while :; do :; done", id="busy")
+    receipt = sleep(g, "freeze")
+    equal((receipt["mode"], receipt["reason"], receipt["kept"]), ("freeze", "asked", ["disk", "memory", "processes"]),
+          receipt)
+    equal(sleep(g, "freeze")["at"], receipt["at"], "twice")
+    used = usage_of(g)
+    equal((show(g, "a", "p")["state"], g.get("/v1/sandbox/a/running?wake=0").json()),
+          ("running", {"running": False}), "frozen")
+    time.sleep(0.5)
+    equal(usage_of(g), used, "asleep it uses no processor")
+    equal(g.sandbox("a")["state"], "frozen", "looking does not wake")
+    feed(b"two")
+    wait(g, "a", "p", "log", pattern="^2 two$")
+    equal((g.sandbox("a")["state"], g.sandbox("a")["generation"]), ("running", 1), "it woke")
+
+
+def usage_of(g):
+    for folder, _, files in os.walk("/sys/fs/cgroup"):
+        if os.path.basename(os.path.dirname(folder)) == g.cgroup_name() and "cpu.stat" in files:
+            with open(os.path.join(folder, "cpu.stat"), encoding="utf-8") as file:
+                if (first := file.readline()).startswith("usage_usec"):
+                    return first
+    raise AssertionError("no cpu.stat")
+
+
+def test_stop(g):
+    """A stop asks everything to end, has each true status, and keeps the disk."""
+    start(g, "a", "trap 'echo saved >/workspace/saved; exit 9' TERM; echo on; while :; do sleep 0.1; done", id="saves")
+    start(g, "a", "echo on; exec sleep 1000", id="dies")
+    for name in ("saves", "dies"):
+        wait(g, "a", name, "log", pattern="on")
+    receipt = sleep(g, "stop")
+    equal((receipt["mode"], receipt["kept"], receipt["reason"]), ("stop", ["disk"], "asked"), receipt)
+    saves, dies = show(g, "a", "saves"), show(g, "a", "dies")
+    equal((saves["reason"], saves["exit"]["code"]), ("exited", 9), saves)
+    equal((dies["reason"], dies["exit"]["signal"]), ("killed", 15), dies)
+    equal(g.out("a", "cat saved"), "saved\n", "what it saved")
+    if g.is_root:
+        start(g, "a", "trap 'exit 4' TERM; echo on; while :; do sleep 0.1; done", id="frozen")
+        wait(g, "a", "frozen", "log", pattern="on")
+        sleep(g, "freeze")
+        sleep(g, "stop")
+        equal(show(g, "a", "frozen")["exit"]["code"], 4, "one that was frozen hears of it, too")
+        equal(g.sandbox("a")["state"], "cold", "state")
+
+
+@only("root")
+def test_stop_after(g):
+    """Frozen for long enough, it is stopped."""
+    put(g, sleep_after="200ms", stop_after="1s")
+    start(g, "a", "trap 'exit 5' TERM; echo on; while :; do sleep 100 & wait; done", id="p")
+    await_sleep(g)
+    until(lambda: g.sandbox("a")["state"] == "cold", "the stop")
+    equal(g.sandbox("a")["last_sleep"]["reason"], "stop_after", g.sandbox("a"))
+    equal(show(g, "a", "p")["exit"]["code"], 5, "its process")
+
+
+@only("user")
+def test_unsupported(g):
+    """Without cgroups nothing can be frozen: that is said, and `auto` stops."""
+    g.out("a", "true")
+    reply = g.request("POST", "/v1/sandbox/a/sleep", {"mode": "freeze"})
+    equal((reply.status, reply.json()["code"]), (501, "unsupported"), reply)
+    equal(sleep(g)["mode"], "stop", "auto")
+
+
+def test_storm(g):
+    """A hundred requests for one that sleeps: one start or one thaw, and all are served."""
+    g.out("a", "true")
+    for mode in ("freeze", "stop") if g.is_root else ("stop",):
+        sleep(g, mode)
+        before = g.sandbox("a")["generation"]
+        woken = g.log_text().count("-> running")
+        equal(at_once(100, lambda i: g.out("a", f"echo {i}")), [f"{i}\n" for i in range(100)], "answers")
+        equal(g.sandbox("a")["generation"], before + (mode == "stop"), mode)
+        equal(g.log_text().count("-> running"), woken + 1, f"wakes from {mode}")
+
+
+def test_falling_asleep(g):
+    """Requests that arrive just when it goes to sleep are served, each of them."""
+    put(g, sleep_after="100ms")
+    over = time.monotonic() + (10 if IS_SANITIZED else 6)
+    random.seed(os.getpid())
+
+    def client(number):
+        count = 0
+        while time.monotonic() < over:
+            equal(g.out("a", f"echo {number}"), f"{number}\n", "answer")
+            time.sleep(random.uniform(0.08, 0.13))
+            count += 1
+        return count
+
+    check(sum(at_once(2, client)) > 10, "few were asked")
+    check(g.log_text().count("frozen -> running" if g.is_root else "cold -> starting") > 3, "it hardly slept")
+
+
+@only("root")
+def test_adopted(g):
+    """berthd and the keeper die while it is frozen: it stays so, and wakes as it was."""
+    start(g, "a", ["python3", "-c", COUNTER], id="p")
+    g.request("POST", "/v1/sandbox/a/processes/p/stdin", b"one\n")
+    wait(g, "a", "p", "log", pattern="^1 one$")
+    sleep(g, "freeze")
+    g.kill_berthd()
+    g.start()
+    equal((g.sandbox("a")["state"], show(g, "a", "p")["state"]), ("frozen", "running"), "adopted")
+    g.kill_keeper()
+    until(g.keeper, "the next keeper")
+    equal(g.request("POST", "/v1/sandbox/a/processes/p/stdin", b"two\n").status, 204, "stdin")
+    wait(g, "a", "p", "log", pattern="^2 two$")
+    equal((g.sandbox("a")["generation"], g.sandbox("a")["last_wake"]["from"]), (1, "adopted"), g.sandbox("a"))
+    sleep(g, "freeze")
+    g.kill_berthd()
+    g.start()
+    sleep(g, "stop")
+    equal(show(g, "a", "p")["exit"]["signal"], 15, "stopped by one that never saw it awake")
+
+
+@only("root")
+def test_dies_frozen(g):
+    """Its init is killed while it is frozen: that is told, and the next life begins."""
+    start(g, "a", "sleep 1000", id="p")
+    sleep(g, "freeze")
+    for pid in g.inits():
+        os.kill(pid, 9)
+    until(lambda: g.sandbox("a")["state"] == "failed", "the failure")
+    check(g.sandbox("a")["last_failure"], g.sandbox("a"))
+    equal(show(g, "a", "p")["reason"], "lost", show(g, "a", "p"))
+    equal(g.out("a", "echo x"), "x\n", "the next life")
+    start(g, "a", "sleep 1000", id="q")
+    sleep(g, "freeze")
+    equal(g.request("DELETE", "/v1/sandbox/a").status, 204, "delete")
+    equal(g.inits(), [], "nothing is left")
+
+
+@only("root")
+def test_frozen_processes(g):
+    """Whoever wants something of a process wakes it; a command that was frozen goes on, or is ended."""
+    start(g, "a", "trap 'echo usr1' USR1; echo on; while :; do sleep 0.05; done", id="p")
+    wait(g, "a", "p", "log", pattern="on")
+    sleep(g, "freeze")
+    equal(g.request("POST", "/v1/sandbox/a/processes/p/kill", {"signal": 10}).status, 204, "kill")
+    wait(g, "a", "p", "log", pattern="usr1")
+    sleep(g, "freeze")
+    equal(g.request("DELETE", "/v1/sandbox/a/processes").status, 200, "end all")
+    with g.events("a", "echo on; sleep 1; echo done") as events:
+        stream = iter(events)
+        equal(next(stream), ("stdout", b"on\n"), "it runs")
+        sleep(g, "freeze")
+        time.sleep(1.5)
+        equal(g.sandbox("a")["state"], "frozen", "state")
+        equal(g.request("POST", "/v1/sandbox/a/wake").json()["state"], "running", "wake")
+        equal([next(stream)[0], next(stream)[1]["exit_code"]], ["stdout", 0], "it went on")
+    threading.Timer(0.5, sleep, (g, "freeze")).start()
+    result = g.exec("a", "sleep 100", timeout_ms=1500)
+    equal((result.reason, result.code), ("timeout", 124), "its time counts on")
+
+
+@only("root")
+def test_terminal(g):
+    """A terminal that somebody looks at holds; typing wakes one that was put to sleep."""
+    put(g, sleep_after="300ms")
+    reply = g.request("POST", "/v1/sandbox/a/terminals", {"argv": ["sh"], "id": "t"})
+    equal(reply.status, 200, reply)
+    with view(g, "a", "t") as viewer:
+        until(lambda: "terminal" in kinds(g), "the hold")
+        stays_awake(g, 1)
+        sleep(g, "freeze")
+        viewer.type("echo $((6 * 7))\n")
+        viewer.until(b"42")
+    await_sleep(g)
+
+
+def tree_hash(g):
+    return g.out("a", "cd / && find workspace etc -xdev -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum")
+
+
+def test_cycles(g):
+    """Sleeping and waking again and again leaves nothing behind, and the files as they were."""
+    g.put_file("a", "/workspace/blob", base64.b64encode(hashlib.sha512(b"x").digest() * 1000))
+    start(g, "a", "exec sleep 1000", id="stays")
+    tree = tree_hash(g)
+
+    def cycle(mode):
+        sleep(g, mode)
+        g.out("a", "true")
+
+    def figures():
+        return {"berthd": memory_of(g.berthd.pid), "keeper": memory_of(g.keeper()),
+                "fds": (fds_of(g.berthd.pid), fds_of(g.keeper()))}
+
+    for mode in ("freeze", "stop") if g.is_root else ("stop",):
+        for _ in range(10):
+            cycle(mode)
+        before, things = figures(), g.state_of_things()
+        for _ in range(CYCLES):
+            cycle(mode)
+        until(lambda: figures()["fds"] == before["fds"], "descriptors as before")  # pylint: disable=cell-var-from-loop
+        g.check_same(things)
+        after = figures()
+        if not IS_SANITIZED:
+            check(after["berthd"] - before["berthd"] < 128 * 1024, f"{mode}: {before} {after}")
+            check(after["keeper"] - before["keeper"] < 128 * 1024, f"{mode}: {before} {after}")
+        print(f"# {CYCLES} x {mode}: {before} -> {after}")
+    equal(tree_hash(g), tree, "the files")
+
+
+if __name__ == "__main__":
+    main([test_idle, test_holds, test_output_holds, test_settings, test_heartbeat, test_memory, test_stop, test_stop_after,
+          test_unsupported, test_storm, test_falling_asleep, test_adopted, test_dies_frozen, test_frozen_processes,
+          test_terminal, test_cycles])
