@@ -530,7 +530,8 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 		e->shell->command = e;
 	if (request->timeout_ms)
 		uv_timer_start(&e->timer, exec_on_timeout, request->timeout_ms, 0);
-	if (!request->is_quiet && (!request->is_kept || exec_stranger_is_held(e->number)))
+	/* A kept one holds until it runs: its client waits for that. */
+	if (!request->is_quiet)
 		hold(e, request->is_worker ? HOLD_REQUEST : HOLD_EXEC);
 	return e;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "daemon/exec_stranger.h"
 #include "daemon/registry.h"
 
 #define RETRY_MS 1000 /* for what the keeper or the kernel could not give us */
@@ -120,6 +121,8 @@ static void ask_group(struct exec *e)
 
 void exec_kept_started(struct exec *e, uint32_t pid)
 {
+	if (!exec_stranger_is_held(e->number))
+		hold_end(&e->hold);
 	if (exec_has_group(e))
 		find_group(e);
 	if (e->kept.cols)
