@@ -13,6 +13,7 @@ static const struct {
 	{ "USER",      VALUE_USER },
 	{ "GROUP",     VALUE_GROUP },
 	{ "LEVEL",     VALUE_LEVEL },
+	{ "WAY",       VALUE_WAY },
 	{ "VERB",      VALUE_VERB },
 	{ "ID",        VALUE_ID },
 	{ "PROCESS",   VALUE_PROCESS },

@@ -20,9 +20,15 @@ static int days_before(int year)
 	return year == 0 ? 0 : year * 365 + past / 4 - past / 100 + past / 400 + 1;
 }
 
-int time_text_format(int64_t unix_ms, char ret[TIME_TEXT_SIZE])
+static int days_of(int year, int month)
 {
 	static const int month_days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+
+	return month_days[month] + (month == 1 && is_leap(year));
+}
+
+int time_text_format(int64_t unix_ms, char ret[TIME_TEXT_SIZE])
+{
 	int day, year, month = 0, in_day;
 
 	if (unix_ms < YEAR_0000_MS || unix_ms > YEAR_9999_MS)
@@ -36,7 +42,7 @@ int time_text_format(int64_t unix_ms, char ret[TIME_TEXT_SIZE])
 		year--;
 	day -= days_before(year);
 	for (; month < 11; month++) {
-		int days = month_days[month] + (month == 1 && is_leap(year));
+		int days = days_of(year, month);
 
 		if (day < days)
 			break;
@@ -46,5 +52,30 @@ int time_text_format(int64_t unix_ms, char ret[TIME_TEXT_SIZE])
 	snprintf(ret, TIME_TEXT_SIZE, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", year % 10000u,
 		 (month + 1) % 100u, (day + 1) % 100u, in_day / 3600000 % 100u,
 		 in_day / 60000 % 60u, in_day / 1000 % 60u, in_day % 1000u);
+	return 0;
+}
+
+int time_text_parse(struct str text, int64_t *ret_unix_ms)
+{
+	char copy[TIME_TEXT_SIZE] = "", back[TIME_TEXT_SIZE];
+	int year, month, day, hour, minute, second, ms;
+	int64_t at;
+
+	if (text.len != sizeof(copy) - 1)
+		return -EINVAL;
+	memcpy(copy, text.at, text.len);
+	if (sscanf(copy, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ", &year, &month, &day, &hour, &minute,
+		   &second, &ms) != 7 ||
+	    year < 0 || month < 1 || month > 12)
+		return -EINVAL;
+	day += days_before(year) - 1;
+	for (int i = 0; i < month - 1; i++)
+		day += days_of(year, i);
+	at = YEAR_0000_MS + day * DAY_MS + hour * INT64_C(3600000) + minute * INT64_C(60000) +
+	     second * INT64_C(1000) + ms;
+	/* A day, an hour or a sign that there is not comes back as another text. */
+	if (time_text_format(at, back) < 0 || memcmp(back, copy, sizeof(back)) != 0)
+		return -EINVAL;
+	*ret_unix_ms = at;
 	return 0;
 }

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "base/str.h"
+
 #define TIME_TEXT_SIZE sizeof("2026-01-31T23:59:59.999Z")
 
 /*
@@ -11,5 +13,8 @@
  * hold (before 0000, after 9999); then `ret` is untouched.
  */
 int time_text_format(int64_t unix_ms, char ret[TIME_TEXT_SIZE]);
+
+/* The way back. -EINVAL for anything that time_text_format() would not have written. */
+int time_text_parse(struct str text, int64_t *ret_unix_ms);
 
 #endif

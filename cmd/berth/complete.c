@@ -15,6 +15,7 @@
 #include "cmd/berth/sandbox.h"
 #include "cmd/value.h"
 #include "proto/sandbox_id.h"
+#include "proto/settings.h"
 
 #define SECONDS_MAX 2    /* somebody waits for the prompt */
 #define OFFERS_MAX  5000 /* more than anybody reads */
@@ -59,6 +60,12 @@ static void offer_levels(struct cursor *c)
 {
 	for (size_t i = 0; log_level_name(i); i++)
 		offer(c, WHOLE, str_of(log_level_name(i)), "");
+}
+
+static void offer_ways(struct cursor *c)
+{
+	for (enum sleep_mode mode = 0; mode < SLEEP_MODES; mode++)
+		offer(c, WHOLE, str_of(sleep_mode_name(mode)), "");
 }
 
 static void offer_users(struct cursor *c)
@@ -288,6 +295,9 @@ static void offer_value(struct cursor *c, enum value_kind kind)
 		return;
 	case VALUE_LEVEL:
 		offer_levels(c);
+		return;
+	case VALUE_WAY:
+		offer_ways(c);
 		return;
 	case VALUE_VERB:
 		offer_verbs(c);

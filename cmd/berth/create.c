@@ -7,7 +7,20 @@
 #include "cmd/berth/screen.h"
 #include "cmd/berth/settings.h"
 
-enum { CREATE_IMAGE, CREATE_MEMORY, CREATE_CPUS, CREATE_PIDS, CREATE_READ_ONLY, CREATE_START };
+enum {
+	CREATE_IMAGE,
+	CREATE_MEMORY,
+	CREATE_CPUS,
+	CREATE_PIDS,
+	CREATE_READ_ONLY,
+	CREATE_START,
+	CREATE_SLEEP_AFTER,
+	CREATE_SLEEP_MODE,
+	CREATE_KEEP_ALIVE,
+	CREATE_MAX_AWAKE,
+	CREATE_STOP_AFTER,
+	CREATE_DELETE_AFTER,
+};
 
 static int show(const struct globals *globals, const struct answer *answer, struct err *err)
 {
@@ -33,6 +46,12 @@ static int run(const struct call *call)
 		.cpus = call->values[CREATE_CPUS],
 		.pids = call->values[CREATE_PIDS],
 		.read_only = call->values[CREATE_READ_ONLY],
+		.sleep_after = call->values[CREATE_SLEEP_AFTER],
+		.sleep_mode = call->values[CREATE_SLEEP_MODE],
+		.keep_alive = call->values[CREATE_KEEP_ALIVE],
+		.max_awake = call->values[CREATE_MAX_AWAKE],
+		.stop_after = call->values[CREATE_STOP_AFTER],
+		.delete_after = call->values[CREATE_DELETE_AFTER],
 	};
 	struct client_request request = {
 		.method = "POST", .path = "/v1/sandbox", .timeout_ms = CLIENT_WAIT_MS};
@@ -69,12 +88,18 @@ static int run(const struct call *call)
 
 /* clang-format off */
 static const struct flag flags[] = {
-	[CREATE_IMAGE]     = { "--image",     "NAME",   "what the sandbox is made of (host)" },
-	[CREATE_MEMORY]    = { "--memory",    "SIZE",   "the most memory: 512M, 2G" },
-	[CREATE_CPUS]      = { "--cpus",      "NUMBER", "the most processors: 1.5" },
-	[CREATE_PIDS]      = { "--pids",      "NUMBER", "the most processes" },
-	[CREATE_READ_ONLY] = { "--read-only", NULL,     "nothing but /workspace and /tmp can be written" },
-	[CREATE_START]     = { "--start",     NULL,     "start it at once, not on first use" },
+	[CREATE_IMAGE]        = { "--image",        "NAME",     "what the sandbox is made of (host)" },
+	[CREATE_MEMORY]       = { "--memory",       "SIZE",     "the most memory: 512M, 2G" },
+	[CREATE_CPUS]         = { "--cpus",         "NUMBER",   "the most processors: 1.5" },
+	[CREATE_PIDS]         = { "--pids",         "NUMBER",   "the most processes" },
+	[CREATE_READ_ONLY]    = { "--read-only",    NULL,       "nothing but /workspace and /tmp can be written" },
+	[CREATE_START]        = { "--start",        NULL,       "start it at once, not on first use" },
+	[CREATE_SLEEP_AFTER]  = { "--sleep-after",  "DURATION", "sleep when idle for so long (10m), or never" },
+	[CREATE_SLEEP_MODE]   = { "--sleep-mode",   "WAY",      "how to sleep: freeze, stop, or auto" },
+	[CREATE_KEEP_ALIVE]   = { "--keep-alive",   NULL,       "never count as idle" },
+	[CREATE_MAX_AWAKE]    = { "--max-awake",    "DURATION", "sleep after so long, whatever happens" },
+	[CREATE_STOP_AFTER]   = { "--stop-after",   "DURATION", "stop it when it was frozen for so long" },
+	[CREATE_DELETE_AFTER] = { "--delete-after", "DURATION", "remove it when it slept for so long" },
 	{ NULL },
 };
 
@@ -82,6 +107,7 @@ static const struct example examples[] = {
 	{ "berth create",                             "prints the ID of a new sandbox" },
 	{ "berth create web --memory 1G --cpus 2",    "with a name and limits" },
 	{ "berth create --start",                     "and starts it" },
+	{ "berth create job --sleep-after 1m --delete-after 7d", "for a while only" },
 	{ NULL },
 };
 /* clang-format on */

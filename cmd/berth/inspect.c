@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cmd/berth/awake.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 
@@ -37,6 +38,25 @@ static void print_state(const struct sandbox_info *info)
 	for (size_t i = 0; i < info->labels.len; i++)
 		screen_row(i ? "" : "labels", "%s=%s", screen_text(info->labels.items[i].key).text,
 			   screen_text(info->labels.items[i].value).text);
+}
+
+/* What never happens is not told. */
+static void print_time(const char *name, struct str time)
+{
+	if (!str_eq(time, STR("never")))
+		print_str(name, time);
+}
+
+static void print_sleep(const struct sandbox_info *info)
+{
+	print_str("sleep after", info->sleep_after);
+	print_str("sleep mode", info->sleep_mode);
+	if (info->keep_alive)
+		screen_row("keep alive", "yes: it is never idle");
+	print_time("max awake", info->max_awake);
+	print_time("stop after", info->stop_after);
+	print_time("delete after", info->delete_after);
+	awake_print(info, awake_now_ms());
 }
 
 /* Limits that were not set are the daemon's affair. */
@@ -76,6 +96,7 @@ static int show(const struct globals *globals, const struct answer *answer, stru
 		printf("%.*s\n", (int)buf_len(&answer->body), buf_at(&answer->body));
 	} else if (r == 0) {
 		print_state(&info);
+		print_sleep(&info);
 		print_limits(&info);
 		print_usage(&info);
 		if (info.last_failure.message.len)
@@ -123,7 +144,10 @@ const struct verb verb_inspect = {
 	.arguments = "ID",
 	.arg_max = 1,
 	.description =
-		"Shows a sandbox's state, settings and last failure. Looking does not wake it.",
+		"Shows a sandbox's state, settings and last failure, what keeps it awake, when it\n"
+		"goes to sleep, and how it last slept and woke. Looking does not wake it, and "
+		"does\n"
+		"not keep it awake.",
 	.examples = examples,
 	.run = run,
 };

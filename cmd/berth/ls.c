@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/berth/awake.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 
@@ -11,14 +12,15 @@ enum { LS_QUIET };
 
 /* A table's rows are kept until the widest of them is known. */
 struct row {
-	char id[64], state[16], image[64], created_at[32];
+	char id[64], state[16], activity[40], image[64], created_at[32];
 	uint64_t generation;
 };
 
 struct table {
 	struct row *rows;
 	size_t len, size;
-	int id_width, image_width;
+	int id_width, activity_width, image_width;
+	int64_t now_ms;
 };
 
 static void copy(char *to, size_t size, struct str from)
@@ -52,10 +54,13 @@ static int add_row(void *arg, const struct sandbox_info *info)
 	row = &table->rows[table->len++];
 	copy(row->id, sizeof(row->id), info->id);
 	copy(row->state, sizeof(row->state), info->state);
+	copy(row->activity, sizeof(row->activity),
+	     str_of(awake_in_short(info, table->now_ms).text));
 	copy(row->image, sizeof(row->image), info->image);
 	copy(row->created_at, sizeof(row->created_at), info->created_at);
 	row->generation = info->generation;
 	table->id_width = wider(table->id_width, row->id);
+	table->activity_width = wider(table->activity_width, row->activity);
 	table->image_width = wider(table->image_width, row->image);
 	return 0;
 }
@@ -71,16 +76,16 @@ static enum tint state_tint(const char *state)
 
 static void print_table(const struct table *table)
 {
-	printf("%s%-*s  %-10s  %10s  %-*s  %s%s\n", screen_tint(stdout, TINT_DIM), table->id_width,
-	       "ID", "STATE", "GENERATION", table->image_width, "IMAGE", "CREATED",
-	       screen_tint(stdout, TINT_NONE));
+	printf("%s%-*s  %-10s  %-*s  %10s  %-*s  %s%s\n", screen_tint(stdout, TINT_DIM),
+	       table->id_width, "ID", "STATE", table->activity_width, "ACTIVITY", "GENERATION",
+	       table->image_width, "IMAGE", "CREATED", screen_tint(stdout, TINT_NONE));
 	for (size_t i = 0; i < table->len; i++) {
 		const struct row *row = &table->rows[i];
 
-		printf("%-*s  %s%-10s%s  %10" PRIu64 "  %-*s  %s\n", table->id_width, row->id,
+		printf("%-*s  %s%-10s%s  %-*s  %10" PRIu64 "  %-*s  %s\n", table->id_width, row->id,
 		       screen_tint(stdout, state_tint(row->state)), row->state,
-		       screen_tint(stdout, TINT_NONE), row->generation, table->image_width,
-		       row->image, row->created_at);
+		       screen_tint(stdout, TINT_NONE), table->activity_width, row->activity,
+		       row->generation, table->image_width, row->image, row->created_at);
 	}
 }
 
@@ -98,7 +103,12 @@ static int print_page(void *arg, const struct answer *answer)
 
 static int list(const struct call *call, struct answer *answer, struct err *err)
 {
-	struct table table = {.id_width = sizeof("ID") - 1, .image_width = sizeof("IMAGE") - 1};
+	struct table table = {
+		.id_width = sizeof("ID") - 1,
+		.activity_width = sizeof("ACTIVITY") - 1,
+		.image_width = sizeof("IMAGE") - 1,
+		.now_ms = awake_now_ms(),
+	};
 	struct sandbox_visitor visitor = {.sandbox = add_row, .arg = &table};
 	int r;
 
@@ -145,7 +155,9 @@ const struct verb verb_ls = {
 	.name = "ls",
 	.summary = "list the sandboxes",
 	.arguments = "",
-	.description = "Lists all sandboxes, also those that do not run. Looking wakes none.",
+	.description =
+		"Lists all sandboxes, also those that do not run, and says what keeps them awake\n"
+		"or when they go to sleep. Looking wakes none, and keeps none awake.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

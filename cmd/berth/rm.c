@@ -2,7 +2,7 @@
 
 static int run(const struct call *call)
 {
-	return sandbox_for_all(call, sandbox_remove);
+	return sandbox_for_all(call, sandbox_remove, NULL);
 }
 
 /* clang-format off */

@@ -23,6 +23,12 @@ enum {
 	RUN_CPUS,
 	RUN_PIDS,
 	RUN_READ_ONLY,
+	RUN_SLEEP_AFTER,
+	RUN_SLEEP_MODE,
+	RUN_KEEP_ALIVE,
+	RUN_MAX_AWAKE,
+	RUN_STOP_AFTER,
+	RUN_DELETE_AFTER,
 };
 
 struct created {
@@ -68,6 +74,12 @@ static int make_sandbox(const struct call *call, struct sandbox_id *ret, struct 
 		.cpus = call->values[RUN_CPUS],
 		.pids = call->values[RUN_PIDS],
 		.read_only = call->values[RUN_READ_ONLY],
+		.sleep_after = call->values[RUN_SLEEP_AFTER],
+		.sleep_mode = call->values[RUN_SLEEP_MODE],
+		.keep_alive = call->values[RUN_KEEP_ALIVE],
+		.max_awake = call->values[RUN_MAX_AWAKE],
+		.stop_after = call->values[RUN_STOP_AFTER],
+		.delete_after = call->values[RUN_DELETE_AFTER],
 	};
 	const char *name = call->values[RUN_NAME];
 	char path[SANDBOX_PATH_MAX] = "/v1/sandbox";
@@ -149,18 +161,24 @@ static int run(const struct call *call)
 
 /* clang-format off */
 static const struct flag flags[] = {
-	[RUN_NAME]      = { "--name",      "ID",         "use this sandbox; without: a new one" },
-	[RUN_RM]        = { "--rm",        NULL,         "remove the sandbox and its disk afterwards" },
-	[RUN_ENV]       = { "--env",       "NAME=VALUE", "set a variable; NAME alone passes ours on", "-e" },
-	[RUN_CWD]       = { "--cwd",       "DIR",        "where to run it (/workspace)", "-w" },
-	[RUN_USER]      = { "--user",      "USER",       "as whom: a name, a uid, or uid:gid", "-u" },
-	[RUN_TIMEOUT]   = { "--timeout",   "DURATION",   "end it after so long: 500ms, 30s, 10m" },
-	[RUN_STDIN]     = { "--stdin",     NULL,         "pass our standard input on", "-i" },
-	[RUN_IMAGE]     = { "--image",     "NAME",       "what the sandbox is made of (host)" },
-	[RUN_MEMORY]    = { "--memory",    "SIZE",       "the most memory: 512M, 2G" },
-	[RUN_CPUS]      = { "--cpus",      "NUMBER",     "the most processors: 1.5" },
-	[RUN_PIDS]      = { "--pids",      "NUMBER",     "the most processes" },
-	[RUN_READ_ONLY] = { "--read-only", NULL,         "nothing but /workspace and /tmp can be written" },
+	[RUN_NAME]         = { "--name",         "ID",         "use this sandbox; without: a new one" },
+	[RUN_RM]           = { "--rm",           NULL,         "remove the sandbox and its disk afterwards" },
+	[RUN_ENV]          = { "--env",          "NAME=VALUE", "set a variable; NAME alone passes ours on", "-e" },
+	[RUN_CWD]          = { "--cwd",          "DIR",        "where to run it (/workspace)", "-w" },
+	[RUN_USER]         = { "--user",         "USER",       "as whom: a name, a uid, or uid:gid", "-u" },
+	[RUN_TIMEOUT]      = { "--timeout",      "DURATION",   "end it after so long: 500ms, 30s, 10m" },
+	[RUN_STDIN]        = { "--stdin",        NULL,         "pass our standard input on", "-i" },
+	[RUN_IMAGE]        = { "--image",        "NAME",       "what the sandbox is made of (host)" },
+	[RUN_MEMORY]       = { "--memory",       "SIZE",       "the most memory: 512M, 2G" },
+	[RUN_CPUS]         = { "--cpus",         "NUMBER",     "the most processors: 1.5" },
+	[RUN_PIDS]         = { "--pids",         "NUMBER",     "the most processes" },
+	[RUN_READ_ONLY]    = { "--read-only",    NULL,         "nothing but /workspace and /tmp can be written" },
+	[RUN_SLEEP_AFTER]  = { "--sleep-after",  "DURATION",   "sleep when idle for so long (10m), or never" },
+	[RUN_SLEEP_MODE]   = { "--sleep-mode",   "WAY",        "how to sleep: freeze, stop, or auto" },
+	[RUN_KEEP_ALIVE]   = { "--keep-alive",   NULL,         "never count as idle" },
+	[RUN_MAX_AWAKE]    = { "--max-awake",    "DURATION",   "sleep after so long, whatever happens" },
+	[RUN_STOP_AFTER]   = { "--stop-after",   "DURATION",   "stop it when it was frozen for so long" },
+	[RUN_DELETE_AFTER] = { "--delete-after", "DURATION",   "remove it when it slept for so long" },
 	{ NULL },
 };
 

@@ -44,6 +44,29 @@ static const struct json_field failure_fields[] = {
 	{ NULL },
 };
 
+#define HOLD(member)    offsetof(struct sandbox_hold, member)
+#define RECEIPT(member) offsetof(struct sandbox_receipt, member)
+
+static const struct json_field hold_fields[] = {
+	{ "kind",   JSON_STRING, HOLD(kind) },
+	{ "id",     JSON_STRING, HOLD(id) },
+	{ "since",  JSON_STRING, HOLD(since) },
+	{ "detail", JSON_STRING, HOLD(detail) },
+	{ "*",      JSON_IGNORED },
+	{ NULL },
+};
+
+static const struct json_field receipt_fields[] = {
+	{ "mode",       JSON_STRING,  RECEIPT(mode) },
+	{ "reason",     JSON_STRING,  RECEIPT(reason) },
+	{ "from",       JSON_STRING,  RECEIPT(from) },
+	{ "at",         JSON_STRING,  RECEIPT(at) },
+	{ "generation", JSON_UINT,    RECEIPT(generation) },
+	{ "kept",       JSON_STRINGS, RECEIPT(kept) },
+	{ "*",          JSON_IGNORED },
+	{ NULL },
+};
+
 static const struct json_field info_fields[] = {
 	{ "id",             JSON_STRING, AT(id), true },
 	{ "state",          JSON_STRING, AT(state) },
@@ -54,6 +77,17 @@ static const struct json_field info_fields[] = {
 	{ "last_active_at", JSON_STRING, AT(last_active_at) },
 	{ "restart_needed", JSON_BOOL,   AT(restart_needed) },
 	{ "read_only",      JSON_BOOL,   AT(is_read_only) },
+	{ "sleep_after",    JSON_STRING, AT(sleep_after) },
+	{ "max_awake",      JSON_STRING, AT(max_awake) },
+	{ "stop_after",     JSON_STRING, AT(stop_after) },
+	{ "delete_after",   JSON_STRING, AT(delete_after) },
+	{ "sleep_mode",     JSON_STRING, AT(sleep_mode) },
+	{ "keep_alive",     JSON_BOOL,   AT(keep_alive) },
+	{ "holds",          JSON_OBJECTS, AT(holds), false, AT(holds_given), hold_fields,
+	  sizeof(struct sandbox_hold) },
+	{ "sleeps_at",      JSON_STRING, AT(sleeps_at) },
+	{ "last_sleep",     JSON_OBJECT, AT(last_sleep),   .fields = receipt_fields },
+	{ "last_wake",      JSON_OBJECT, AT(last_wake),    .fields = receipt_fields },
 	{ "limits",         JSON_OBJECT, AT(limits),       .fields = limits_fields },
 	{ "network",        JSON_OBJECT, AT(network),      .fields = network_fields },
 	{ "labels",         JSON_MAP,    AT(labels) },
@@ -86,6 +120,13 @@ int sandbox_parse(struct arena *arena, const struct answer *answer, struct sandb
 {
 	*ret = (struct sandbox_info){0};
 	return parse(arena, answer, info_fields, ret, err);
+}
+
+int sandbox_receipt_parse(struct arena *arena, const struct answer *answer,
+			  struct sandbox_receipt *ret, struct err *err)
+{
+	*ret = (struct sandbox_receipt){0};
+	return parse(arena, answer, receipt_fields, ret, err);
 }
 
 static bool is_plain(struct str cursor)
@@ -184,31 +225,41 @@ int sandbox_remove(const struct globals *globals, const char *id, struct answer 
 	return r < 0 ? r : client_send(globals, &request, ret, err);
 }
 
-int sandbox_for_all(const struct call *call,
-		    int (*act)(const struct globals *globals, const char *id, struct answer *ret,
-			       struct err *err))
+static int print_answer(const struct call *call, const char *typed, const struct answer *answer,
+			int (*show)(const char *id, const struct answer *answer, struct err *err),
+			struct err *err)
+{
+	struct sandbox_id id;
+	/* As it is called, which may not be how it was typed. */
+	const char *name = sandbox_id_parse(str_of(typed), &id) < 0 ? typed : id.text;
+
+	if (call->globals->json && buf_len(&answer->body))
+		printf("%.*s\n", (int)buf_len(&answer->body), buf_at(&answer->body));
+	else if (!call->globals->json && show)
+		return show(name, answer, err);
+	else if (!call->globals->json)
+		printf("%s\n", name);
+	return 0;
+}
+
+int sandbox_for_all(const struct call *call, sandbox_act *act,
+		    int (*show)(const char *id, const struct answer *answer, struct err *err))
 {
 	int code = EXIT_OK;
 
 	if (call->arg_count == 0)
 		return usage_error("which sandbox? `berth ls` lists them");
 	for (size_t i = 0; i < call->arg_count; i++) {
-		struct sandbox_id id;
 		struct answer answer;
 		struct err err;
 		int r;
 
 		answer_init(&answer);
 		r = act(call->globals, call->args[i], &answer, &err);
+		if (r == 0)
+			r = print_answer(call, call->args[i], &answer, show, &err);
 		if (r < 0)
 			code = client_failed(call->globals, &answer, r, &err);
-		else if (!call->globals->json)
-			/* As it is called, which may not be how it was typed. */
-			printf("%s\n", sandbox_id_parse(str_of(call->args[i]), &id) < 0
-					       ? call->args[i]
-					       : id.text);
-		else if (buf_len(&answer.body))
-			printf("%.*s\n", (int)buf_len(&answer.body), buf_at(&answer.body));
 		answer_close(&answer);
 		/* The others would fare no better. */
 		if (code == EXIT_NO_DAEMON)

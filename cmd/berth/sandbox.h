@@ -13,11 +13,28 @@
 #define SANDBOX_ARENA_MAX (64 * 1024 * 1024)
 #define SANDBOX_PATH_MAX  512
 
+/* What keeps a sandbox awake. */
+struct sandbox_hold {
+	struct str kind, id, since, detail;
+};
+
+/* Of a sleep: `mode` and `reason`; of a wake: `from`. What was not told is empty. */
+struct sandbox_receipt {
+	struct str mode, reason, from, at;
+	uint64_t generation;
+	struct json_strings kept;
+};
+
 /* As far as it was told. */
 struct sandbox_info {
 	struct str id, state, image, created_at, started_at, last_active_at;
 	uint64_t generation;
-	bool is_read_only, restart_needed;
+	bool is_read_only, restart_needed, keep_alive;
+	struct str sleep_after, max_awake, stop_after, delete_after, sleep_mode;
+	struct json_objects holds; /* struct sandbox_hold */
+	bool holds_given;
+	struct str sleeps_at;
+	struct sandbox_receipt last_sleep, last_wake;
 	struct {
 		uint64_t memory, swap, pids, files, file_size;
 		double cpus;
@@ -43,6 +60,9 @@ struct sandbox_list {
 /* Text lives in the arena. */
 int sandbox_parse(struct arena *arena, const struct answer *answer, struct sandbox_info *ret,
 		  struct err *err);
+/* What POST .../sleep answers. */
+int sandbox_receipt_parse(struct arena *arena, const struct answer *answer,
+			  struct sandbox_receipt *ret, struct err *err);
 
 /* Who is shown every page and every sandbox on it; each may be NULL, or stop with an errno. */
 struct sandbox_visitor {
@@ -66,12 +86,14 @@ int sandbox_stop(const struct globals *globals, const char *id, struct answer *r
 int sandbox_remove(const struct globals *globals, const char *id, struct answer *ret,
 		   struct err *err);
 
+typedef int sandbox_act(const struct globals *globals, const char *id, struct answer *ret,
+			struct err *err);
+
 /*
  * Does the same to all sandboxes that a call names, goes on after a failure, and gives the exit
- * code. With --json the answers are printed, else the ids.
+ * code. With --json the answers are printed, else what `show` makes of them; NULL: the ids.
  */
-int sandbox_for_all(const struct call *call,
-		    int (*act)(const struct globals *globals, const char *id, struct answer *ret,
-			       struct err *err));
+int sandbox_for_all(const struct call *call, sandbox_act *act,
+		    int (*show)(const char *id, const struct answer *answer, struct err *err));
 
 #endif

@@ -38,6 +38,14 @@ static void write_text(struct json_writer *w, const char *key, const char *value
 	json_text(w, value);
 }
 
+static void write_switch(struct json_writer *w, const char *key, bool is_given)
+{
+	if (!is_given)
+		return;
+	json_key(w, key);
+	json_bool(w, true);
+}
+
 static void write_limits(struct json_writer *w, const struct settings_flags *flags, double cpus,
 			 int64_t pids)
 {
@@ -76,14 +84,14 @@ int settings_body(const struct settings_flags *flags, const char *id, bool start
 	write_text(&w, "id", id);
 	write_text(&w, "image", flags->image);
 	write_limits(&w, flags, cpus, pids);
-	if (flags->read_only) {
-		json_key(&w, "read_only");
-		json_bool(&w, true);
-	}
-	if (start) {
-		json_key(&w, "start");
-		json_bool(&w, true);
-	}
+	write_text(&w, "sleep_after", flags->sleep_after);
+	write_text(&w, "sleep_mode", flags->sleep_mode);
+	write_text(&w, "max_awake", flags->max_awake);
+	write_text(&w, "stop_after", flags->stop_after);
+	write_text(&w, "delete_after", flags->delete_after);
+	write_switch(&w, "keep_alive", flags->keep_alive);
+	write_switch(&w, "read_only", flags->read_only);
+	write_switch(&w, "start", start);
 	json_object_end(&w);
 	r = json_writer_end(&w, out);
 	return r < 0 ? err_set(err, r, ERR_INVALID_REQUEST, "the arguments are no text (UTF-8)")

@@ -10,7 +10,8 @@
 /* NULL: not given. */
 struct settings_flags {
 	const char *image, *memory, *cpus, *pids;
-	bool read_only;
+	const char *sleep_after, *sleep_mode, *max_awake, *stop_after, *delete_after;
+	bool read_only, keep_alive;
 };
 
 /* The body of POST or PUT /v1/sandbox. `id` and `start` only for POST; NULL, false: left out. */

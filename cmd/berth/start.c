@@ -12,7 +12,7 @@ static int start(const struct globals *globals, const char *id, struct answer *r
 
 static int run(const struct call *call)
 {
-	return sandbox_for_all(call, start);
+	return sandbox_for_all(call, start, NULL);
 }
 
 /* clang-format off */

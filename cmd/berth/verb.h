@@ -13,7 +13,7 @@
 
 #include "cmd/example.h"
 
-#define VERB_FLAGS_MAX 16
+#define VERB_FLAGS_MAX 24
 #define VERB_ARGS_ANY  SIZE_MAX
 
 enum exit_code {
@@ -95,12 +95,14 @@ extern const struct verb verb_rm;
 extern const struct verb verb_run;
 extern const struct verb verb_session;
 extern const struct verb verb_shell;
+extern const struct verb verb_sleep;
 extern const struct verb verb_start;
 extern const struct verb verb_stop;
 extern const struct verb verb_tar;
 extern const struct verb verb_up;
 extern const struct verb verb_version;
 extern const struct verb verb_wait;
+extern const struct verb verb_wake;
 extern const struct verb verb_watch;
 
 /* All verbs in the order in which help shows them; ends with NULL. */

@@ -88,6 +88,7 @@ class Api:
         self.listener, self.exec, self.requests, self.sandboxes = listener, exec_handler, [], {}
         self.targets = []  # of the requests, as they came
         self.page, self.threads, self.failures = 2, [], []
+        self.is_old = False  # it knows only how to stop
         self.processes = None  # the handler of processes and sessions: (client, request)
         self.files = None  # the handler of file routes: (client, request, kind, path)
         self.thread = threading.Thread(target=self.accept, daemon=True)
@@ -171,14 +172,26 @@ class Api:
             return client.answer(204)
         if name not in self.sandboxes:
             return client.answer(404, {"error": f"there is no sandbox {name}", "code": "not_found"})
-        if rest:
-            state = {"start": "running", "sleep": "cold"}[rest[0]]
-            if rest[0] == "sleep" and request.json() != {"mode": "stop"}:
-                return client.answer(400, {"error": "mode?", "code": "invalid_request"})
-            self.put(name, {"state": state})
         if rest == ["sleep"]:
-            return client.answer(200, {"mode": "stop", "generation": 0, "kept": ["disk"]})
+            return self.sleep(client, request, name)
+        if rest:
+            self.put(name, {"state": {"start": "running", "wake": "running"}[rest[0]]})
         return client.answer(200, self.sandboxes[name])
+
+    def sleep(self, client, request, name):
+        body = request.json()
+        mode = body.pop("mode", "stop" if self.is_old else "freeze")
+        if body or mode not in ("freeze", "stop"):
+            return client.answer(400, {"error": "mode?", "code": "invalid_request"})
+        if self.is_old and mode == "freeze":
+            return client.answer(501, {"error": "only \"stop\" is there yet", "code": "unsupported"})
+        self.put(name, {"state": "frozen" if mode == "freeze" else "cold"})
+        receipt = {"mode": mode, "generation": 0, "kept": ["disk"]}
+        if not self.is_old:
+            receipt |= {"reason": "asked", "at": "2026-01-02T03:04:05.678Z"}
+        if mode == "freeze":
+            receipt["kept"] += ["memory", "processes"]
+        return client.answer(200, receipt)
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)

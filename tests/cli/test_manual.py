@@ -134,6 +134,8 @@ def completion_has_values(place):
             equal(s.line(f"{command} --state-dir a"), f"{command} --state-dir a\\ dir/", command)
             equal(s.line(f"{command} --listen a"), f"{command} --listen a", command)
         equal(s.line("berthd --user roo"), "berthd --user root ", "a user")
+        equal(s.words("berth sleep --mode "), ["sleep", "--mode", "auto", "freeze", "stop"], "ways to sleep")
+        equal(s.line("berth create --sleep-mode=f"), "berth create --sleep-mode=freeze ", "a way to sleep")
 
 
 def installed_where_it_is_found(place):

@@ -376,15 +376,15 @@ def run_fails(place):
 def lists(place):
     server = api(place)
     r = place.run("ls")
-    equal((r.returncode, r.stdout), (0, "ID  STATE       GENERATION  IMAGE  CREATED\n"), r.stderr)
+    equal((r.returncode, r.stdout), (0, "ID  STATE       ACTIVITY  GENERATION  IMAGE  CREATED\n"), r.stderr)
     for name, settings in [("a", {}), ("a-long-name", {"state": "running", "generation": 12}),
                            ("c", {"image": "python\033[2J", "state": "failed"})]:
         server.put(name, settings)
     r = place.run("ls")
-    equal(r.stdout, "ID           STATE       GENERATION  IMAGE       CREATED\n"
-          "a            cold                 0  host        2026-01-02T03:04:05.678Z\n"
-          "a-long-name  running             12  host        2026-01-02T03:04:05.678Z\n"
-          "c            failed               0  python?[2J  2026-01-02T03:04:05.678Z\n", r.stderr)
+    equal(r.stdout, "ID           STATE       ACTIVITY  GENERATION  IMAGE       CREATED\n"
+          "a            cold        stopped            0  host        2026-01-02T03:04:05.678Z\n"
+          "a-long-name  running     -                 12  host        2026-01-02T03:04:05.678Z\n"
+          "c            failed      stopped            0  python?[2J  2026-01-02T03:04:05.678Z\n", r.stderr)
     equal(place.run("ls", "-q").stdout, "a\na-long-name\nc\n")
     pages = [json.loads(line) for line in place.run("ls", "--json").stdout.splitlines()]
     equal([s["id"] for page in pages for s in page["sandboxes"]], ["a", "a-long-name", "c"])

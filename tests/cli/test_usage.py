@@ -7,7 +7,7 @@ import sys
 
 from harness import HERE, INFO, check, equal, http, main
 
-VERBS = ["run", "exec", "shell", "attach", "create", "ls", "inspect", "start", "stop", "rm", "ps", "logs", "wait", "kill",
+VERBS = ["run", "exec", "shell", "attach", "create", "ls", "inspect", "start", "sleep", "wake", "stop", "rm", "ps", "logs", "wait", "kill",
          "session", "files", "cat", "put", "cp", "tar", "watch", "up", "down", "info", "doctor", "version", "help", "complete"]
 
 
@@ -62,7 +62,7 @@ def wrong_words(place):
              "berth: --mode wants an octal number such as 0644, 7777 at most\n"),
             *(([verb, "a b"], "berth: `a b` is no sandbox's ID: 1 to 63 letters, digits and hyphens, "
                               "with no hyphen at its ends\n")
-              for verb in ("inspect", "start", "stop", "rm", "create")),
+              for verb in ("inspect", "start", "sleep", "wake", "stop", "rm", "create")),
             (["info", "-x"], None),
             (["up", "--state-dir"], "berth: `--state-dir` wants a value: --state-dir DIR\n"),
             (["up", "--state-dir="], "berth: `--state-dir` wants a value: --state-dir DIR\n"),

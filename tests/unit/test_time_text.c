@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "base/cleanup.h"
 #include "tests/unit/tap.h"
 
 static const char *text_of(int64_t unix_ms)
@@ -45,12 +46,14 @@ static bool agrees(int64_t day)
 	int64_t second = day * 86400 + (day * 7919 % 86400 + 86400) % 86400;
 	time_t t = (time_t)second;
 	char expected[128];
+	int64_t back = 0;
 	struct tm tm;
 
 	gmtime_r(&t, &tm);
 	snprintf(expected, sizeof(expected), "%04d-%02d-%02dT%02d:%02d:%02d.042Z",
 		 tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
-	if (strcmp(text_of(second * 1000 + 42), expected) == 0)
+	if (strcmp(text_of(second * 1000 + 42), expected) == 0 &&
+	    time_text_parse(str_of(expected), &back) == 0 && back == second * 1000 + 42)
 		return true;
 	check_str(text_of(second * 1000 + 42), expected);
 	return false;
@@ -69,10 +72,45 @@ static void test_calendar(void)
 	tap_ok("every 97th day from 0000 to 9999 agrees with gmtime_r");
 }
 
+static void test_parse(void)
+{
+	static const char *const bad[] = {
+		"",
+		"2026-01-02T03:04:05Z",
+		"2026-01-02T03:04:05.678",
+		"2026-01-02T03:04:05.678z",
+		"2026-01-02T03:04:05.6780Z",
+		"2026-01-02 03:04:05.678Z",
+		"2026-02-29T00:00:00.000Z",
+		"2026-13-01T00:00:00.000Z",
+		"2026-00-01T00:00:00.000Z",
+		"2026-01-00T00:00:00.000Z",
+		"2026-01-01T24:00:00.000Z",
+		"2026-01-01T23:60:00.000Z",
+		"2026-01-01T-1:00:00.000Z",
+		"-026-01-01T00:00:00.000Z",
+		"2026-01-01T+1:00:00.000Z",
+		"2026-01-01T 1:00:00.000Z",
+		"9999-12-31T23:59:60.000Z",
+		"xxxxxxxxxxxxxxxxxxxxxxxx",
+	};
+	int64_t ms = 77;
+
+	for (size_t i = 0; i < array_len(bad); i++) {
+		if (time_text_parse(str_of(bad[i]), &ms) != -EINVAL || ms != 77)
+			printf("# %s\n", bad[i]);
+		check(time_text_parse(str_of(bad[i]), &ms) == -EINVAL && ms == 77);
+	}
+	check(time_text_parse(STR("1969-12-31T23:59:59.999Z"), &ms) == 0 && ms == -1);
+	check(time_text_parse(STR("0000-01-01T00:00:00.000Z"), &ms) == 0 && ms == -62167219200000);
+	tap_ok("times are read back, and nothing else is");
+}
+
 int main(void)
 {
 	test_known();
 	test_range();
 	test_calendar();
+	test_parse();
 	return tap_done();
 }
