@@ -24,6 +24,8 @@ uint64_t exec_stranger_number(uint32_t serial, const struct exec_request *reques
 			      const struct sandbox_group *group);
 bool exec_stranger_is_kept(uint64_t number);
 bool exec_stranger_is_terminal(uint64_t number);
+/* It was for one client alone, who went with the berthd that started it. */
+bool exec_stranger_is_owned(uint64_t number);
 /* The group that it says; false: none. */
 bool exec_stranger_group(uint64_t number, uint32_t *ret_group);
 /* The number is taken: no exec of ours gets it. */

@@ -216,18 +216,17 @@ static int64_t started_before_ms(const struct sandbox *sb)
 static void on_agent_ready(void *arg)
 {
 	struct sandbox *sb = arg;
-	bool is_new;
 
 	if (sb->state != SANDBOX_STARTING || sb->phase != PHASE_AGENT)
 		return; /* what it told before was reason enough to end it */
 	sb->last_failure.err.code = ERR_NONE;
 	sb->started_at_ms = sb->is_adopting ? started_before_ms(sb) : registry_now_ms();
-	is_new = !sb->is_adopting;
 	sb->is_adopting = false;
 	enter(sb, SANDBOX_RUNNING);
 	sandbox_groups_refill(sb); /* an adopted one has none */
 	exec_adopted_all(sb);
-	if (is_new)
+	/* Also of one that is adopted: its berthd may have died before it came to that. */
+	if (sb->state == SANDBOX_RUNNING)
 		process_autostart_all(sb);
 	session_adopted_all(sb);
 	sandbox_tell(sb, &sb->uses, NULL);
@@ -407,7 +406,8 @@ static void step(struct sandbox *sb)
 		break;
 	case SANDBOX_RUNNING:
 		sandbox_tell(sb, &sb->uses, NULL);
-		if (!list_is_empty(&sb->stops) || !list_is_empty(&sb->deletes)) {
+		if (sb->state == SANDBOX_RUNNING &&
+		    (!list_is_empty(&sb->stops) || !list_is_empty(&sb->deletes))) {
 			sb->is_condemned = false;
 			enter(sb, SANDBOX_STOPPING);
 			kill_container(sb);
