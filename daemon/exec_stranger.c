@@ -22,7 +22,8 @@ struct stranger {
 #define KEPT       (UINT64_C(1) << 62)
 #define COMMAND    (UINT64_C(1) << 61)
 #define TERMINAL   (UINT64_C(1) << 60)
-#define HELD       (UINT64_C(1) << 59)
+#define OWNED      (UINT64_C(1) << 59)
+#define HELD       (UINT64_C(1) << 58)
 #define SERIAL_MAX EXEC_SERIAL_MAX
 
 /*
@@ -36,7 +37,7 @@ uint64_t exec_stranger_number(uint32_t serial, const struct exec_request *reques
 		return COMMAND | (uint64_t)(serial & SERIAL_MAX) << 32 |
 		       (uint32_t)request->shell->number;
 	return (request->is_worker ? WORKER : 0) | (request->is_kept ? KEPT : 0) |
-	       (request->is_terminal ? TERMINAL : 0) |
+	       (request->is_terminal ? TERMINAL : 0) | (request->is_owned ? OWNED : 0) |
 	       (request->is_kept && request->detach ? HELD : 0) |
 	       (uint64_t)(serial & SERIAL_MAX) << 32 | (group->fd < 0 ? 0 : group->number + 1);
 }
@@ -49,6 +50,11 @@ bool exec_stranger_is_kept(uint64_t number)
 bool exec_stranger_is_terminal(uint64_t number)
 {
 	return number & TERMINAL;
+}
+
+bool exec_stranger_is_owned(uint64_t number)
+{
+	return number & OWNED;
 }
 
 bool exec_stranger_is_held(uint64_t number)

@@ -16,7 +16,7 @@
 #include "daemon/sandbox.h"
 #include "proto/exec_request.h"
 
-#define EXEC_SERIAL_MAX UINT32_C(0x07ffffff) /* of a sandbox's execs, in their numbers */
+#define EXEC_SERIAL_MAX UINT32_C(0x03ffffff) /* of a sandbox's execs, in their numbers */
 
 /*
  * The number for an exec of ours, so that a later berthd can end it. A file worker is left to end
@@ -28,6 +28,8 @@ bool exec_stranger_is_kept(uint64_t number);
 bool exec_stranger_is_terminal(uint64_t number);
 /* Kept, and it keeps its sandbox awake. */
 bool exec_stranger_is_held(uint64_t number);
+/* It was for one client alone, who went with the berthd that started it. */
+bool exec_stranger_is_owned(uint64_t number);
 /* The group that it says; false: none. */
 bool exec_stranger_group(uint64_t number, uint32_t *ret_group);
 /* The number is taken: no exec of ours gets it. */

@@ -145,7 +145,6 @@ static void start(struct file_call *c)
 	struct err err;
 
 	if (c->begin) {
-		handle_generation(c->x, c->sb);
 		c->begin(c);
 		return;
 	}
@@ -213,10 +212,15 @@ void file_call_start(struct file_call *c)
 		r = handle_find(c->x, true, &c->sb, &err);
 	if (r == 0)
 		r = sandbox_use(c->sb, &c->wait, &err);
-	if (r < 0)
+	if (r < 0) {
+		struct sandbox *sb = c->sb;
+
 		file_call_fail(c, &err);
-	else if (r == 1)
+		if (sb)
+			sandbox_discard(sb);
+	} else if (r == 1) {
 		start(c);
+	}
 }
 
 /* --- the answer --- */

@@ -301,7 +301,7 @@ static int take_pty(struct exchange *x, struct pty_call *c, struct err *err)
 	c->request.exec.cols = c->view.cols;
 	c->request.exec.rows = c->view.rows;
 	c->view.is_bridge = true;
-	c->view.is_owner = !session.len;
+	c->view.is_owner = c->request.exec.is_owned = !session.len;
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "daemon/file_call.h"
+#include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "daemon/sse.h"
@@ -335,7 +336,12 @@ static void begin(struct file_call *c)
 	while (v->path_len > 1 && v->path[v->path_len - 1] == '/')
 		v->path_len--;
 	v->watch = watch_new(c->sb, &add, &ops, v, &err);
-	if (!v->watch)
+	if (v->watch) {
+		handle_generation(c->x, c->sb);
+		return;
+	}
+	close_call(c);
+	if (!handle_again(c->x, c->sb, &c->wait))
 		file_call_fail(c, &err);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/exec_stranger.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/logs.h"
 #include "daemon/process_output.h"
@@ -307,8 +308,8 @@ static void on_exit_stored(void *arg, int result, const struct err *err)
 	struct process *p = arg;
 
 	if (result < 0)
-		log_unstored(p, err->sentence);
-	p->is_exit_stored = true;
+		log_unstored(p, err->sentence); /* told when all of it has ended */
+	p->is_exit_stored = result == 0;
 	if (p->journal)
 		journal_tell(p->journal); /* its viewers wait for no survivors */
 	process_release(p);
@@ -464,7 +465,8 @@ void process_autostart_all(struct sandbox *sb)
 		struct process *p = list_entry(node, struct process, link);
 
 		node = node->next;
-		if (p->is_autostart && p->spec.len && p->state == PROCESS_ENDED)
+		if (p->is_autostart && p->spec.len && p->state == PROCESS_ENDED &&
+		    p->generation != sb->generation)
 			revive(p);
 	}
 }
@@ -542,6 +544,8 @@ static void adopt(struct process *p)
 		lose(p, err.sentence);
 	else if (p->timeout_ms)
 		exec_set_timeout(p->exec, left > 1 ? (uint64_t)left : 1);
+	if (p->exec && exec_stranger_is_owned(p->number))
+		exec_kill(p->exec);
 }
 
 void process_adopt_all(struct sandbox *sb)

@@ -118,7 +118,7 @@ void process_adopt_all(struct sandbox *sb);
 void process_lose_all(struct sandbox *sb);
 /* The end of one of them is not stored yet. */
 bool process_is_ending(const struct sandbox *sb);
-/* The sandbox was started anew. */
+/* The sandbox runs: those that did not come up in this life of it yet. */
 void process_autostart_all(struct sandbox *sb);
 void process_free_all(struct sandbox *sb);
 

@@ -270,6 +270,8 @@ void sandbox_step(struct sandbox *sb)
 		break;
 	case SANDBOX_RUNNING:
 		sandbox_tell(sb, &sb->uses, NULL);
+		if (sb->state != SANDBOX_RUNNING)
+			break; /* who was told found its init dead */
 		if (!list_is_empty(&sb->stops) || !list_is_empty(&sb->deletes) ||
 		    sb->is_stop_wanted)
 			sandbox_terminate(sb);

@@ -66,7 +66,8 @@ static void on_agent_ready(void *arg)
 	activity_wake(sb);
 	sandbox_groups_refill(sb); /* an adopted one has none */
 	exec_adopted_all(sb);
-	if (is_new)
+	/* Also of one that is adopted: its berthd may have died before it came to that. */
+	if (sb->state == SANDBOX_RUNNING)
 		process_autostart_all(sb);
 	session_adopted_all(sb);
 	sandbox_tell(sb, &sb->uses, NULL);

@@ -32,6 +32,7 @@ struct exec_request {
 	bool is_quiet;    /* that it runs does not keep its sandbox awake */
 	bool is_text;     /* argv is ["sh", "-c", command] */
 	bool has_cwd;     /* one was given */
+	bool is_owned;    /* kept, but it ends with its client */
 	bool is_terminal; /* kept, on a pty of this size; 0: the usual */
 	uint32_t cols, rows;
 	struct exec_shell *shell; /* argv's one string is a command for it */

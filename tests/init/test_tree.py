@@ -101,8 +101,10 @@ def killed_at_random(t, box, peer):
     attacker = box.number()
     f = peer.exec(attacker, [PROBE, "kill-others"])
     os.read(f.fds[0], 10)
-    seen = set()
-    for i in range(200):
+    seen, hits = set(), {(s.LOST, None), (s.EXITED, 9)}
+    for i in range(20000):  # on a busy machine the attacker may get no turn for long
+        if i >= 200 and seen & hits:
+            break
         number = box.number()
         got = peer.exec(number, [PROBE, "nothing"], flags=s.SUPERVISED if i % 4 else 0)
         t.check(got.kind in (s.STARTED, s.LOST), got)
@@ -112,8 +114,8 @@ def killed_at_random(t, box, peer):
             os.close(fd)
         t.check(peer.end(number) in (0, 1), "an answer to END")
         peer.forget(number)
-    t.check(seen <= {(s.EXITED, 9), (s.EXITED, 2 << 8), (s.LOST, None)}, seen)
-    t.check((s.LOST, None) in seen or (s.EXITED, 9) in seen, f"nothing was hit: {seen}")
+    t.check(seen <= {(s.EXITED, 2 << 8), *hits}, seen)
+    t.check(seen & hits, f"nothing was hit: {seen}")
     print(f"# {sorted(seen, key=str)}")
     peer.signal(attacker, signal.SIGKILL)
     t.equal(peer.exited(attacker).status, 9, "the attacker's own end")

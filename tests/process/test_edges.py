@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 
 from process_api import Log, Output, await_output, check, ended, equal, raw, refuse, show, start, until, wait
 from ground import at_once, lives, main
@@ -174,6 +175,23 @@ def test_idempotency(g):
     equal((reply.status, reply.json()["state"]), (200, "running"), "a new sandbox of that name")
 
 
+def test_autostart_killed(g):
+    """berthd is killed while a sandbox starts: what starts with it runs all the same, once it does."""
+    start(g, "a", "sleep 1000", id="auto", autostart=True)
+    for i in range(12):
+        g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"})
+        calls = Calls(g)
+        calls.begin("start", "POST", "/v1/sandbox/a/start")
+        time.sleep(0.01 * i)  # a moment of the start after the other
+        g.kill_berthd()
+        calls.end()
+        g.start()
+        generation = g.request("POST", "/v1/sandbox/a/start").json()["generation"]
+        until(lambda: (shown := show(g, "a", "auto"))["state"] == "running" and shown["generation"] == generation,  # pylint: disable=cell-var-from-loop
+              "it to run in this life")
+        until(lambda: len(lives(g, "sleep")) == 1, "it, and once")
+
+
 def test_autostart_bound(g):
     """So many may start with the sandbox, whether they run or have ended; one that is ended makes room."""
     for first in range(0, 64, 8):
@@ -231,5 +249,5 @@ def test_own_connection(g):
 test_own_connection.mode = "root"
 
 main([test_adopting, test_stopping, test_daemon_stops, test_newest_ends_are_kept, test_failed_again, test_slow_reader,
-      test_what_is_there_now, test_idempotency, test_autostart_bound, test_secrets, test_hard_pattern,
+      test_what_is_there_now, test_idempotency, test_autostart_bound, test_autostart_killed, test_secrets, test_hard_pattern,
       test_own_connection])

@@ -14,6 +14,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 
 from terminal_api import BINARY, CLOSE, TEXT, Tty, check, equal, start, until, until_in_front
 from ground import main
@@ -57,6 +58,14 @@ class Screen:
 
     def keys(self, *keys):
         self.tmux("send-keys", "-t", "s", *keys)
+
+    def press(self, key, pattern):
+        """A key that may be pressed again: less drops one that comes with a change of its window."""
+        def is_seen():
+            self.keys(key)
+            time.sleep(0.2)
+            return re.search(pattern, self.text(), re.M)
+        until(is_seen, f"{pattern} after {key}", GUARD)
 
     def type(self, text):
         self.tmux("send-keys", "-t", "s", "-l", text)
@@ -157,8 +166,7 @@ def test_full_screen(g):
         s.clear()
         s.type(f"{s.berth} attach a")
         s.wait("^1000\n.*END")
-        s.keys("g")
-        s.wait("^23$")
+        s.press("g", "^23$")
         s.tmux("resize-window", "-t", "s", "-x", "60", "-y", "10")
         s.wait(r"\A1\n2\n3\n4\n5\n6\n7\n8\n9\n")
         s.keys("q")

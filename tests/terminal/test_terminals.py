@@ -308,6 +308,10 @@ def test_pty(g):
         told = v.texts[-1]
         check(told["type"] == "error" and "resize" in told["message"] and v.closed[0] == 1008, told, v.closed)
     until(lambda: g.get(BASE).json()[0]["state"] != "running", "its end, when its client is gone")
+    with View(g, "/v1/sandbox/a/pty") as v:
+        g.kill_berthd()
+        g.start()
+    until(lambda: all(t["state"] != "running" for t in g.get(BASE).json()), "its end, when berthd is gone, too")
     with View(g, "/v1/sandbox/a/pty?session=mine&shell=/bin/sh") as v:
         v.type("PS1='$ '; X=kept; echo re''ady\n")
         v.until("ready\r\n")
