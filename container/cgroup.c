@@ -459,16 +459,22 @@ int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stat
 	cleanup_fd int v2 = open_sandbox(cg, cg->v2_fd, id);
 	cleanup_fd int memory = open_sandbox(cg, cg->v1_fds[CGROUPS_MEMORY], id);
 	cleanup_fd int pids = open_sandbox(cg, cg->v1_fds[CGROUPS_PIDS], id);
+	cleanup_fd int cpu = open_sandbox(cg, cg->v1_fds[CGROUPS_CPUACCT], id);
 	int r = v2 < 0 && memory < 0 && pids < 0 ? -ENODEV : 0;
 
 	note(&r, v2);
 	note(&r, memory);
 	note(&r, pids);
+	note(&r, cpu);
 	*ret = (struct cgroup_stats){0};
 	if (r < 0)
 		return r;
-	if (v2 >= 0)
+	if (v2 >= 0) {
 		note(&r, dir_read_key(v2, "cpu.stat", "usage_usec", &ret->cpu_us));
+	} else if (cpu >= 0) {
+		note(&r, dir_read_number(cpu, "cpuacct.usage", &ret->cpu_us));
+		ret->cpu_us /= 1000;
+	}
 	if (memory >= 0) {
 		note(&r, dir_read_number(memory, "memory.usage_in_bytes", &ret->memory_bytes));
 		note(&r,
@@ -494,4 +500,15 @@ int cgroup_open_counter(const struct cgroup_host *cg, const char *id)
 	if (memory >= 0)
 		return dir_open_file(memory, "memory.oom_control", O_RDONLY, 0);
 	return v2 < 0 ? v2 : dir_open_file(v2, "memory.events", O_RDONLY, 0);
+}
+
+int cgroup_open_usage(const struct cgroup_host *cg, const char *id)
+{
+	cleanup_fd int v2 = open_sandbox(cg, cg->v2_fd, id);
+	cleanup_fd int cpu = open_sandbox(cg, cg->v1_fds[CGROUPS_CPUACCT], id);
+
+	/* v2 counts it also where it has no controller for it. */
+	if (v2 >= 0)
+		return dir_open_file(v2, "cpu.stat", O_RDONLY, 0);
+	return cpu < 0 ? cpu : dir_open_file(cpu, "cpuacct.usage", O_RDONLY, 0);
 }

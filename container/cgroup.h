@@ -60,6 +60,8 @@ struct cgroup_stats {
 int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret);
 /* The file that has the line "oom_kill <n>", to be read; -ENOENT where memory is not counted. */
 int cgroup_open_counter(const struct cgroup_host *cg, const char *id);
+/* The one with its processor time, as proto/keeper.h has it; -ENOENT where that is not counted. */
+int cgroup_open_usage(const struct cgroup_host *cg, const char *id);
 
 int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t group, uid_t uid,
 		      int *ret_fd);

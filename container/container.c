@@ -388,3 +388,8 @@ int container_open_counter(const struct container *c, const struct container_hos
 {
 	return cgroup_open_counter(&host->cgroup, c->spec.id.text);
 }
+
+int container_open_usage(const struct container *c, const struct container_host *host)
+{
+	return cgroup_open_usage(&host->cgroup, c->spec.id.text);
+}

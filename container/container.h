@@ -124,6 +124,8 @@ int container_stats(const struct container *c, const struct container_host *host
 		    struct container_stats *ret);
 /* The file that counts its out-of-memory kills, to be read; negative: there is none. */
 int container_open_counter(const struct container *c, const struct container_host *host);
+/* The one with its processor time. */
+int container_open_usage(const struct container *c, const struct container_host *host);
 
 /* Children that end by themselves: remove <state>/sandboxes/<id>; count its disk usage (two u64 on
  * stdout's fd). Neither follows a symlink or leaves the file system. */

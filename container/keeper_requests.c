@@ -196,19 +196,26 @@ static void on_adopt(struct keeper *k, struct keeper_asker asker, const union re
 {
 	struct keeper_sandbox *sb = find_running(k, asker, &request->ref);
 	struct keeper_adopted adopted;
-	cleanup_fd int fd = -1;
+	cleanup_fd int counter = -1, usage = -1;
+	int fds[2];
+	unsigned count = 0;
 
 	if (!sb)
 		return;
 	container_groups_retire(&sb->c, k->host);
-	fd = container_open_counter(&sb->c, k->host);
-	adopted.has_counter = fd >= 0;
+	counter = container_open_counter(&sb->c, k->host);
+	usage = container_open_usage(&sb->c, k->host);
+	adopted = (struct keeper_adopted){counter >= 0, usage >= 0};
+	if (counter >= 0)
+		fds[count++] = counter;
+	if (usage >= 0)
+		fds[count++] = usage;
 	keeper_conn_answer(&k->conn, asker,
 			   &(struct keeper_answer){.type = KEEPER_ADOPTED,
 						   .fields = keeper_adopted_fields,
 						   .value = &adopted,
-						   .fds = &fd,
-						   .fd_count = fd >= 0});
+						   .fds = fds,
+						   .fd_count = count});
 }
 
 static void answer_group(struct keeper *k, struct keeper_asker asker, struct keeper_group group,

@@ -353,7 +353,7 @@ static void answer_started(struct keeper_sandbox *sb, struct err *err)
 {
 	struct keeper *k = sb->keeper;
 	struct keeper_started started = {.pid = (uint32_t)sb->c.init_pid};
-	int fds[KEEPER_GROUPS_FIRST + 1];
+	int fds[KEEPER_GROUPS_FIRST + 2];
 	unsigned count = 0;
 
 	while (container_host_abilities(k->host) & KEEPER_HAS_GROUPS &&
@@ -369,6 +369,9 @@ static void answer_started(struct keeper_sandbox *sb, struct err *err)
 		fds[count] = container_open_counter(&sb->c, k->host);
 		started.has_counter = fds[count] >= 0;
 		count += started.has_counter;
+		fds[count] = container_open_usage(&sb->c, k->host);
+		started.has_usage = fds[count] >= 0;
+		count += started.has_usage;
 		sb->is_told = true;
 		keeper_conn_answer(&k->conn, sb->starter,
 				   &(struct keeper_answer){.type = KEEPER_STARTED,

@@ -87,7 +87,8 @@ struct sandbox {
 
 	struct keeper_call call, group_call;
 	bool is_group_asked;
-	int oom_fd; /* the file that counts its out-of-memory kills; -1: there is none */
+	int oom_fd;   /* the file that counts its out-of-memory kills; -1: there is none */
+	int usage_fd; /* and the one with its processor time, see proto/keeper.h */
 	struct agent *agent;
 	pid_t init_pid;
 	struct list execs;

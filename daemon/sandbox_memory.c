@@ -19,7 +19,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	sb->registry = registry;
 	sb->id = *id;
 	sb->created_at_ms = registry_now_ms();
-	sb->oom_fd = -1;
+	sb->oom_fd = sb->usage_fd = -1;
 	settings_init(&sb->settings);
 	list_init(&sb->uses);
 	list_init(&sb->stops);
