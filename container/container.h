@@ -1,14 +1,12 @@
 /*
  * One container, step by step, as the keeper drives it. Nothing here waits: what takes long (the
- *OCI runtime, removing a tree) is a child that the caller awaits by its pidfd.
+ * OCI runtime, removing a tree) is a child that the caller awaits by its pidfd.
  *
- *	container_prepare ──> container_create (child) ──> container_created ──> running
- *	      │                       └── fails ──> container_take_down
- *	      v
- *	   fails: nothing is left behind
- *
- *	running ──> init's pidfd is readable ──> container_take_down (child) ──> only its disk is
- *left
+ *	prepare ──> create (child) ──> created ──> running <──> frozen
+ *	   │            └── fails ──> take_down      │             │
+ *	   v                                         │ init's pidfd is readable
+ *	fails: nothing is left                       v             v
+ *	                                       take_down (child) ──> only its disk is left
  *
  * Names and numbers come from a berthd that may have gone bad: container_prepare() checks each of
  * them, and every path is resolved below our own directory fds without symlinks.

@@ -3,12 +3,15 @@
  * berthd asks), keeper_sandbox.c (the life of one sandbox), keeper_group.c, keeper_disk.c and
  * keeper_adopt.c.
  *
- *	            START                       STARTED               init's pidfd
- *	  (new) ──> QUEUED ──> CREATING ──────> RUNNING ─────────────> DYING
- *	               │          │ fails                                │ the monitor has its
- *status v          v                                      v (freed)    TAKING_DOWN
- *<─────────────────────────────┘ │ ├── it was never told to be running: FAILED ──> (freed) └──
- *EXITED, told to each berthd ──> FORGET, START, REMOVE ──> (freed)
+ *	      START                    STARTED           init's pidfd
+ *	(new) ──> QUEUED ──> CREATING ──────> RUNNING ──────────────> DYING
+ *	             │           │ fails                                │
+ *	             v           v              the monitor has its status
+ *	          (freed)   TAKING_DOWN <───────────────────────────────┘
+ *	                         │
+ *	                         ├── never told to be running: FAILED ──> (freed)
+ *	                         └── EXITED, told to each berthd
+ *	                                └── FORGET, START, REMOVE ──> (freed)
  *
  *	  (new), EXITED ── REMOVE ──> REMOVING ──> (freed)
  */
