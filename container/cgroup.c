@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "container/dir.h"
+#include "container/freezer.h"
 
 #define MOUNTINFO_MAX (1024 * 1024)
 #define PATH_SIZE     160 /* "berth-<hash>/<id>/exec-<n>/<file>" */
@@ -104,14 +105,13 @@ static void find_abilities(struct cgroup_host *cg)
 		cg->can_limit_swap = cg->can_limit_memory && access("/proc/swaps", F_OK) == 0;
 		cg->can_limit_cpu = pass_down(cg->v2_fd, "cpu");
 		cg->can_limit_pids = pass_down(cg->v2_fd, "pids");
-		cg->can_freeze = true;
 	} else {
 		cg->can_limit_memory = has_file(v1[CGROUPS_MEMORY], "memory.limit_in_bytes");
 		cg->can_limit_swap = has_file(v1[CGROUPS_MEMORY], "memory.memsw.limit_in_bytes");
 		cg->can_limit_cpu = has_file(v1[CGROUPS_CPU], "cpu.cfs_quota_us");
 		cg->can_limit_pids = v1[CGROUPS_PIDS] >= 0;
-		cg->can_freeze = v1[CGROUPS_FREEZER] >= 0 || cg->v2_fd >= 0;
 	}
+	cg->can_freeze = freezer_works(cg);
 }
 
 int cgroup_host_init(struct cgroup_host *cg, int cgroup2_fd, bool is_rootless, uint64_t hash,
@@ -323,8 +323,7 @@ static uint32_t group_number(const char *name)
 	return strncmp(name, "exec-", 5) == 0 ? (uint32_t)strtoul(name + 5, NULL, 10) : 0;
 }
 
-/* Calls `each` for the exec groups of a sandbox. */
-static void for_groups(int sandbox, void (*each)(int sandbox, const char *name, void *data),
+void cgroup_for_groups(int sandbox, void (*each)(int sandbox, const char *name, void *data),
 		       void *data)
 {
 	int fd = dir_open(sandbox, ".");
@@ -355,7 +354,7 @@ uint32_t cgroup_groups_made(const struct cgroup_host *cg, const char *id)
 	uint32_t made = 0;
 
 	if (sandbox >= 0)
-		for_groups(sandbox, count_group, &made);
+		cgroup_for_groups(sandbox, count_group, &made);
 	return made;
 }
 
@@ -377,7 +376,7 @@ uint32_t cgroup_groups_sweep(const struct cgroup_host *cg, const char *id, uint3
 	struct sweep sweep = {.below = below};
 
 	if (sandbox >= 0)
-		for_groups(sandbox, sweep_group, &sweep);
+		cgroup_for_groups(sandbox, sweep_group, &sweep);
 	return sweep.left;
 }
 
@@ -416,7 +415,7 @@ static int remove_from(const struct cgroup_host *cg, int root, const char *id)
 		if (sandbox < 0)
 			return sandbox == -ENOENT ? 0 : sandbox;
 		dir_write(sandbox, "cgroup.kill", "1");
-		for_groups(sandbox, remove_group, NULL);
+		cgroup_for_groups(sandbox, remove_group, NULL);
 	}
 	if (unlinkat(root, path, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return 0;

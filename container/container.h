@@ -80,8 +80,19 @@ int container_sync(const struct container *c, const struct container_host *host,
 /* Writes <run>/<id>/record: from now on a later keeper adopts it, as one that was told of. */
 int container_record(const struct container *c, const struct container_host *host, struct err *err);
 
-/* SIGKILL to init by its pidfd; everything inside dies with it. */
-int container_kill(const struct container *c);
+/*
+ * SIGKILL to init by its pidfd; everything inside dies with it. Then it is thawed: in v1 nobody
+ * dies who is frozen, and runc takes what is frozen for a container that it may not delete.
+ */
+int container_kill(const struct container *c, const struct container_host *host);
+
+/*
+ * All of it, init too. 1: it is frozen. 0: not yet, and the caller comes again until it is, or
+ * thaws it. -EOPNOTSUPP for all three where there are no cgroups.
+ */
+int container_freeze(const struct container *c, const struct container_host *host);
+int container_thaw(const struct container *c, const struct container_host *host);
+int container_is_frozen(const struct container *c, const struct container_host *host);
 
 /*
  * Init killed, cgroups killed and removed, overlay unmounted, runtime's state deleted, <run>/<id>

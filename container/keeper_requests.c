@@ -48,6 +48,11 @@ static bool is_up(const struct keeper_sandbox *sb)
 			       sb->state == KEEPER_TAKING_DOWN);
 }
 
+static bool is_frozen(const struct keeper_sandbox *sb)
+{
+	return sb->state == KEEPER_IS_RUNNING && container_is_frozen(&sb->c, sb->keeper->host) == 1;
+}
+
 /* One that is just ending still runs for a new berthd: it will hear of the end. */
 static uint32_t tell_known(struct keeper *k, bool is_counted_only)
 {
@@ -66,6 +71,7 @@ static uint32_t tell_known(struct keeper *k, bool is_counted_only)
 			count++;
 			if (is_counted_only)
 				continue;
+			running.is_frozen = is_frozen(sb);
 			if (is_up(sb))
 				tell(k, asker, KEEPER_RUNNING, keeper_running_fields, &running);
 			else
@@ -178,6 +184,22 @@ static void on_kill(struct keeper *k, struct keeper_asker asker, const union req
 		keeper_refuse(k, asker, ERR_CAPACITY_EXCEEDED, "too many wait for its end already");
 	else
 		keeper_sandbox_kill(sb);
+}
+
+static void on_freeze(struct keeper *k, struct keeper_asker asker, const union request *request)
+{
+	struct keeper_sandbox *sb = find_running(k, asker, &request->ref);
+
+	if (sb)
+		keeper_freeze(sb, true, asker);
+}
+
+static void on_thaw(struct keeper *k, struct keeper_asker asker, const union request *request)
+{
+	struct keeper_sandbox *sb = find_running(k, asker, &request->ref);
+
+	if (sb)
+		keeper_freeze(sb, false, asker);
 }
 
 static void on_forget(struct keeper *k, struct keeper_asker asker, const union request *request)
@@ -350,6 +372,8 @@ static const struct {
 	[KEEPER_USAGE]      = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_usage},
 	[KEEPER_ADOPT]      = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_adopt},
 	[KEEPER_GROUP_OPEN] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_group_open},
+	[KEEPER_FREEZE]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_freeze},
+	[KEEPER_THAW]       = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_thaw},
 };
 /* clang-format on */
 
