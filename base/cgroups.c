@@ -7,12 +7,15 @@
 
 #define FIELDS_MAX 32
 
+/* clang-format off */
 static const char *const controllers[CGROUPS_KINDS] = {
-	[CGROUPS_MEMORY] = "memory",
-	[CGROUPS_CPU] = "cpu",
-	[CGROUPS_PIDS] = "pids",
+	[CGROUPS_MEMORY]  = "memory",
+	[CGROUPS_CPU]     = "cpu",
+	[CGROUPS_PIDS]    = "pids",
 	[CGROUPS_FREEZER] = "freezer",
+	[CGROUPS_CPUACCT] = "cpuacct",
 };
+/* clang-format on */
 
 /* Is the word in a list such as "rw,cpu,cpuacct"? */
 static bool has_word(struct str list, struct str word)

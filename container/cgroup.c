@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "container/dir.h"
+#include "container/freezer.h"
 
 #define MOUNTINFO_MAX (1024 * 1024)
 #define PATH_SIZE     160 /* "berth-<hash>/<id>/exec-<n>/<file>" */
@@ -104,14 +105,13 @@ static void find_abilities(struct cgroup_host *cg)
 		cg->can_limit_swap = cg->can_limit_memory && access("/proc/swaps", F_OK) == 0;
 		cg->can_limit_cpu = pass_down(cg->v2_fd, "cpu");
 		cg->can_limit_pids = pass_down(cg->v2_fd, "pids");
-		cg->can_freeze = true;
 	} else {
 		cg->can_limit_memory = has_file(v1[CGROUPS_MEMORY], "memory.limit_in_bytes");
 		cg->can_limit_swap = has_file(v1[CGROUPS_MEMORY], "memory.memsw.limit_in_bytes");
 		cg->can_limit_cpu = has_file(v1[CGROUPS_CPU], "cpu.cfs_quota_us");
 		cg->can_limit_pids = v1[CGROUPS_PIDS] >= 0;
-		cg->can_freeze = v1[CGROUPS_FREEZER] >= 0 || cg->v2_fd >= 0;
 	}
+	cg->can_freeze = freezer_works(cg);
 }
 
 int cgroup_host_init(struct cgroup_host *cg, int cgroup2_fd, bool is_rootless, uint64_t hash,
@@ -323,8 +323,7 @@ static uint32_t group_number(const char *name)
 	return strncmp(name, "exec-", 5) == 0 ? (uint32_t)strtoul(name + 5, NULL, 10) : 0;
 }
 
-/* Calls `each` for the exec groups of a sandbox. */
-static void for_groups(int sandbox, void (*each)(int sandbox, const char *name, void *data),
+void cgroup_for_groups(int sandbox, void (*each)(int sandbox, const char *name, void *data),
 		       void *data)
 {
 	int fd = dir_open(sandbox, ".");
@@ -355,7 +354,7 @@ uint32_t cgroup_groups_made(const struct cgroup_host *cg, const char *id)
 	uint32_t made = 0;
 
 	if (sandbox >= 0)
-		for_groups(sandbox, count_group, &made);
+		cgroup_for_groups(sandbox, count_group, &made);
 	return made;
 }
 
@@ -377,7 +376,7 @@ uint32_t cgroup_groups_sweep(const struct cgroup_host *cg, const char *id, uint3
 	struct sweep sweep = {.below = below};
 
 	if (sandbox >= 0)
-		for_groups(sandbox, sweep_group, &sweep);
+		cgroup_for_groups(sandbox, sweep_group, &sweep);
 	return sweep.left;
 }
 
@@ -416,7 +415,7 @@ static int remove_from(const struct cgroup_host *cg, int root, const char *id)
 		if (sandbox < 0)
 			return sandbox == -ENOENT ? 0 : sandbox;
 		dir_write(sandbox, "cgroup.kill", "1");
-		for_groups(sandbox, remove_group, NULL);
+		cgroup_for_groups(sandbox, remove_group, NULL);
 	}
 	if (unlinkat(root, path, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return 0;
@@ -459,16 +458,22 @@ int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stat
 	cleanup_fd int v2 = open_sandbox(cg, cg->v2_fd, id);
 	cleanup_fd int memory = open_sandbox(cg, cg->v1_fds[CGROUPS_MEMORY], id);
 	cleanup_fd int pids = open_sandbox(cg, cg->v1_fds[CGROUPS_PIDS], id);
+	cleanup_fd int cpu = open_sandbox(cg, cg->v1_fds[CGROUPS_CPUACCT], id);
 	int r = v2 < 0 && memory < 0 && pids < 0 ? -ENODEV : 0;
 
 	note(&r, v2);
 	note(&r, memory);
 	note(&r, pids);
+	note(&r, cpu);
 	*ret = (struct cgroup_stats){0};
 	if (r < 0)
 		return r;
-	if (v2 >= 0)
+	if (v2 >= 0) {
 		note(&r, dir_read_key(v2, "cpu.stat", "usage_usec", &ret->cpu_us));
+	} else if (cpu >= 0) {
+		note(&r, dir_read_number(cpu, "cpuacct.usage", &ret->cpu_us));
+		ret->cpu_us /= 1000;
+	}
 	if (memory >= 0) {
 		note(&r, dir_read_number(memory, "memory.usage_in_bytes", &ret->memory_bytes));
 		note(&r,
@@ -494,4 +499,15 @@ int cgroup_open_counter(const struct cgroup_host *cg, const char *id)
 	if (memory >= 0)
 		return dir_open_file(memory, "memory.oom_control", O_RDONLY, 0);
 	return v2 < 0 ? v2 : dir_open_file(v2, "memory.events", O_RDONLY, 0);
+}
+
+int cgroup_open_usage(const struct cgroup_host *cg, const char *id)
+{
+	cleanup_fd int v2 = open_sandbox(cg, cg->v2_fd, id);
+	cleanup_fd int cpu = open_sandbox(cg, cg->v1_fds[CGROUPS_CPUACCT], id);
+
+	/* v2 counts it also where it has no controller for it. */
+	if (v2 >= 0)
+		return dir_open_file(v2, "cpu.stat", O_RDONLY, 0);
+	return cpu < 0 ? cpu : dir_open_file(cpu, "cpuacct.usage", O_RDONLY, 0);
 }

@@ -7,7 +7,8 @@
  *	hybrid    both: limits in v1; <id> in v2 is ours, and the runtime is started in it
  *
  * An exec group is <id>/exec-<n> in v2. It needs no controllers: init clones a process into it, and
- * cgroup.kill ends whatever came of that process. Rootless there are no cgroups (yet).
+ * cgroup.kill ends whatever came of that process. Rootless there are no cgroups (yet). How a whole
+ * sandbox is frozen is in container/freezer.h.
  */
 #ifndef BERTH_CONTAINER_CGROUP_H
 #define BERTH_CONTAINER_CGROUP_H
@@ -60,6 +61,8 @@ struct cgroup_stats {
 int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret);
 /* The file that has the line "oom_kill <n>", to be read; -ENOENT where memory is not counted. */
 int cgroup_open_counter(const struct cgroup_host *cg, const char *id);
+/* The one with its processor time, as proto/keeper.h has it; -ENOENT where that is not counted. */
+int cgroup_open_usage(const struct cgroup_host *cg, const char *id);
 
 int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t group, uid_t uid,
 		      int *ret_fd);
@@ -71,6 +74,9 @@ int cgroup_group_is_empty(const struct cgroup_host *cg, const char *id, uint32_t
 int cgroup_group_remove(const struct cgroup_host *cg, const char *id, uint32_t group);
 /* Removes those below that number that are empty. How many stay. */
 uint32_t cgroup_groups_sweep(const struct cgroup_host *cg, const char *id, uint32_t below);
+/* Calls `each` for the exec groups below a sandbox's own directory. */
+void cgroup_for_groups(int sandbox, void (*each)(int sandbox, const char *name, void *data),
+		       void *data);
 /* One more than the highest number that is there. */
 uint32_t cgroup_groups_made(const struct cgroup_host *cg, const char *id);
 

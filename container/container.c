@@ -17,6 +17,7 @@
 #include "container/bundle.h"
 #include "container/child.h"
 #include "container/dir.h"
+#include "container/freezer.h"
 #include "container/image.h"
 #include "container/limits.h"
 #include "container/process.h"
@@ -215,13 +216,30 @@ int container_record(const struct container *c, const struct container_host *hos
 	return r < 0 ? err_set(err, r, ERR_START_FAILED, "cannot record it: %s", strerror(-r)) : 0;
 }
 
-int container_kill(const struct container *c)
+int container_kill(const struct container *c, const struct container_host *host)
 {
-	if (c->init_pidfd < 0)
-		return -ESRCH;
-	if (syscall(SYS_pidfd_send_signal, c->init_pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
-		return -errno;
-	return 0;
+	int r = c->init_pidfd < 0 ? -ESRCH : 0;
+
+	if (r == 0 && syscall(SYS_pidfd_send_signal, c->init_pidfd, SIGKILL, NULL, 0) < 0 &&
+	    errno != ESRCH)
+		r = -errno;
+	container_thaw(c, host);
+	return r;
+}
+
+int container_freeze(const struct container *c, const struct container_host *host)
+{
+	return freezer_freeze(&host->cgroup, c->spec.id.text);
+}
+
+int container_thaw(const struct container *c, const struct container_host *host)
+{
+	return freezer_thaw(&host->cgroup, c->spec.id.text);
+}
+
+int container_is_frozen(const struct container *c, const struct container_host *host)
+{
+	return freezer_is_frozen(&host->cgroup, c->spec.id.text);
 }
 
 /*
@@ -250,7 +268,7 @@ static int take_down(const struct container *c, const struct container_host *hos
 	const char *id = c->spec.id.text;
 	int r = 0;
 
-	if (container_kill(c) == 0 && !has_ended(c->init_pidfd, DEATH_TIMEOUT_MS))
+	if (container_kill(c, host) == 0 && !has_ended(c->init_pidfd, DEATH_TIMEOUT_MS))
 		return 1;
 	delete_state(c, host);
 	if (cgroup_remove(&host->cgroup, id, CGROUP_TIMEOUT_MS) < 0)
@@ -268,6 +286,8 @@ int container_take_down(struct container *c, const struct container_host *host, 
 
 	fds[count++] = host->run_fd;
 	fds[count++] = host->runtime_fd;
+	if (host->cgroup.v1_fds[CGROUPS_FREEZER] >= 0)
+		fds[count++] = host->cgroup.v1_fds[CGROUPS_FREEZER];
 	if (c->init_pidfd >= 0)
 		fds[count++] = c->init_pidfd;
 	r = child_fork(fds, count, ret_pid);
@@ -387,4 +407,9 @@ int container_stats(const struct container *c, const struct container_host *host
 int container_open_counter(const struct container *c, const struct container_host *host)
 {
 	return cgroup_open_counter(&host->cgroup, c->spec.id.text);
+}
+
+int container_open_usage(const struct container *c, const struct container_host *host)
+{
+	return cgroup_open_usage(&host->cgroup, c->spec.id.text);
 }

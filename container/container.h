@@ -1,14 +1,12 @@
 /*
  * One container, step by step, as the keeper drives it. Nothing here waits: what takes long (the
- *OCI runtime, removing a tree) is a child that the caller awaits by its pidfd.
+ * OCI runtime, removing a tree) is a child that the caller awaits by its pidfd.
  *
- *	container_prepare ──> container_create (child) ──> container_created ──> running
- *	      │                       └── fails ──> container_take_down
- *	      v
- *	   fails: nothing is left behind
- *
- *	running ──> init's pidfd is readable ──> container_take_down (child) ──> only its disk is
- *left
+ *	prepare ──> create (child) ──> created ──> running <──> frozen
+ *	   │            └── fails ──> take_down      │             │
+ *	   v                                         │ init's pidfd is readable
+ *	fails: nothing is left                       v             v
+ *	                                       take_down (child) ──> only its disk is left
  *
  * Names and numbers come from a berthd that may have gone bad: container_prepare() checks each of
  * them, and every path is resolved below our own directory fds without symlinks.
@@ -82,8 +80,19 @@ int container_sync(const struct container *c, const struct container_host *host,
 /* Writes <run>/<id>/record: from now on a later keeper adopts it, as one that was told of. */
 int container_record(const struct container *c, const struct container_host *host, struct err *err);
 
-/* SIGKILL to init by its pidfd; everything inside dies with it. */
-int container_kill(const struct container *c);
+/*
+ * SIGKILL to init by its pidfd; everything inside dies with it. Then it is thawed: in v1 nobody
+ * dies who is frozen, and runc takes what is frozen for a container that it may not delete.
+ */
+int container_kill(const struct container *c, const struct container_host *host);
+
+/*
+ * All of it, init too. 1: it is frozen. 0: not yet, and the caller comes again until it is, or
+ * thaws it. -EOPNOTSUPP for all three where there are no cgroups.
+ */
+int container_freeze(const struct container *c, const struct container_host *host);
+int container_thaw(const struct container *c, const struct container_host *host);
+int container_is_frozen(const struct container *c, const struct container_host *host);
 
 /*
  * Init killed, cgroups killed and removed, overlay unmounted, runtime's state deleted, <run>/<id>
@@ -124,6 +133,8 @@ int container_stats(const struct container *c, const struct container_host *host
 		    struct container_stats *ret);
 /* The file that counts its out-of-memory kills, to be read; negative: there is none. */
 int container_open_counter(const struct container *c, const struct container_host *host);
+/* The one with its processor time. */
+int container_open_usage(const struct container *c, const struct container_host *host);
 
 /* Children that end by themselves: remove <state>/sandboxes/<id>; count its disk usage (two u64 on
  * stdout's fd). Neither follows a symlink or leaves the file system. */

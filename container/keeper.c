@@ -157,8 +157,12 @@ static void on_gone(struct keeper_conn *conn)
 	k->is_greeted = k->hello_waits = false;
 	timer_stop(&k->greeting);
 	for (size_t i = 0; i < KEEPER_BUCKETS; i++) {
-		list_for_each_safe (node, &k->buckets[i])
-			keeper_sandbox_abandon(list_entry(node, struct keeper_sandbox, node));
+		list_for_each_safe (node, &k->buckets[i]) {
+			struct keeper_sandbox *sb = list_entry(node, struct keeper_sandbox, node);
+
+			keeper_freeze_end(sb, ERR_CONFLICT, "nobody waits for it");
+			keeper_sandbox_abandon(sb);
+		}
 	}
 	keeper_settle(k);
 }

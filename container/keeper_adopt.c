@@ -165,6 +165,9 @@ static int adopt_one(void *arg, const struct sandbox_id *id)
 	sb->is_ours = is_child_of_monitor(k, c.init_pid);
 	log_info("adopted sandbox=%s generation=%llu pid=%d", id->text,
 		 (unsigned long long)c.spec.generation, (int)c.init_pid);
+	/* Half frozen, it would look like one that runs. */
+	if (container_is_frozen(&sb->c, k->host) == 0)
+		container_thaw(&sb->c, k->host);
 	keeper_sandbox_run(sb);
 	return 0;
 }

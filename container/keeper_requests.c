@@ -48,6 +48,11 @@ static bool is_up(const struct keeper_sandbox *sb)
 			       sb->state == KEEPER_TAKING_DOWN);
 }
 
+static bool is_frozen(const struct keeper_sandbox *sb)
+{
+	return sb->state == KEEPER_IS_RUNNING && container_is_frozen(&sb->c, sb->keeper->host) == 1;
+}
+
 /* One that is just ending still runs for a new berthd: it will hear of the end. */
 static uint32_t tell_known(struct keeper *k, bool is_counted_only)
 {
@@ -66,6 +71,7 @@ static uint32_t tell_known(struct keeper *k, bool is_counted_only)
 			count++;
 			if (is_counted_only)
 				continue;
+			running.is_frozen = is_frozen(sb);
 			if (is_up(sb))
 				tell(k, asker, KEEPER_RUNNING, keeper_running_fields, &running);
 			else
@@ -180,6 +186,22 @@ static void on_kill(struct keeper *k, struct keeper_asker asker, const union req
 		keeper_sandbox_kill(sb);
 }
 
+static void on_freeze(struct keeper *k, struct keeper_asker asker, const union request *request)
+{
+	struct keeper_sandbox *sb = find_running(k, asker, &request->ref);
+
+	if (sb)
+		keeper_freeze(sb, true, asker);
+}
+
+static void on_thaw(struct keeper *k, struct keeper_asker asker, const union request *request)
+{
+	struct keeper_sandbox *sb = find_running(k, asker, &request->ref);
+
+	if (sb)
+		keeper_freeze(sb, false, asker);
+}
+
 static void on_forget(struct keeper *k, struct keeper_asker asker, const union request *request)
 {
 	struct keeper_sandbox *sb = keeper_sandbox_find(k, request->ref.id);
@@ -196,19 +218,26 @@ static void on_adopt(struct keeper *k, struct keeper_asker asker, const union re
 {
 	struct keeper_sandbox *sb = find_running(k, asker, &request->ref);
 	struct keeper_adopted adopted;
-	cleanup_fd int fd = -1;
+	cleanup_fd int counter = -1, usage = -1;
+	int fds[2];
+	unsigned count = 0;
 
 	if (!sb)
 		return;
 	container_groups_retire(&sb->c, k->host);
-	fd = container_open_counter(&sb->c, k->host);
-	adopted.has_counter = fd >= 0;
+	counter = container_open_counter(&sb->c, k->host);
+	usage = container_open_usage(&sb->c, k->host);
+	adopted = (struct keeper_adopted){counter >= 0, usage >= 0};
+	if (counter >= 0)
+		fds[count++] = counter;
+	if (usage >= 0)
+		fds[count++] = usage;
 	keeper_conn_answer(&k->conn, asker,
 			   &(struct keeper_answer){.type = KEEPER_ADOPTED,
 						   .fields = keeper_adopted_fields,
 						   .value = &adopted,
-						   .fds = &fd,
-						   .fd_count = fd >= 0});
+						   .fds = fds,
+						   .fd_count = count});
 }
 
 static void answer_group(struct keeper *k, struct keeper_asker asker, struct keeper_group group,
@@ -343,6 +372,8 @@ static const struct {
 	[KEEPER_USAGE]      = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_usage},
 	[KEEPER_ADOPT]      = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_adopt},
 	[KEEPER_GROUP_OPEN] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_group_open},
+	[KEEPER_FREEZE]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_freeze},
+	[KEEPER_THAW]       = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_thaw},
 };
 /* clang-format on */
 

@@ -99,6 +99,7 @@ struct keeper_sandbox *keeper_sandbox_new(struct keeper *k, const struct contain
 	timer_init(&sb->timer, on_time);
 	list_init(&sb->waiters);
 	list_init(&sb->group_ends);
+	keeper_freeze_init(sb);
 	list_append(bucket_of(k, str_of(spec->id.text)), &sb->node);
 	k->sandboxes++;
 	return sb;
@@ -119,6 +120,7 @@ void keeper_sandbox_free(struct keeper_sandbox *sb)
 	k->sandboxes--;
 	keeper_sandbox_answer_waiters(sb, NULL);
 	keeper_group_end_all(sb);
+	keeper_freeze_end(sb, ERR_NOT_FOUND, "it has ended");
 	watch_stop(&sb->init, &k->loop);
 	timer_stop(&sb->timer);
 	close_fdp(&sb->c.init_pidfd);
@@ -295,6 +297,7 @@ static void on_init_ready(struct watch *watch)
 
 	watch_stop(watch, &sb->keeper->loop);
 	keeper_group_end_all(sb);
+	keeper_freeze_end(sb, ERR_NOT_FOUND, "it has ended");
 	keeper_sandbox_enter(sb, KEEPER_DYING);
 	if (sb->has_status || !sb->is_ours)
 		leave_dying(sb);
@@ -353,7 +356,7 @@ static void answer_started(struct keeper_sandbox *sb, struct err *err)
 {
 	struct keeper *k = sb->keeper;
 	struct keeper_started started = {.pid = (uint32_t)sb->c.init_pid};
-	int fds[KEEPER_GROUPS_FIRST + 1];
+	int fds[KEEPER_GROUPS_FIRST + 2];
 	unsigned count = 0;
 
 	while (container_host_abilities(k->host) & KEEPER_HAS_GROUPS &&
@@ -369,6 +372,9 @@ static void answer_started(struct keeper_sandbox *sb, struct err *err)
 		fds[count] = container_open_counter(&sb->c, k->host);
 		started.has_counter = fds[count] >= 0;
 		count += started.has_counter;
+		fds[count] = container_open_usage(&sb->c, k->host);
+		started.has_usage = fds[count] >= 0;
+		count += started.has_usage;
 		sb->is_told = true;
 		keeper_conn_answer(&k->conn, sb->starter,
 				   &(struct keeper_answer){.type = KEEPER_STARTED,
@@ -419,7 +425,7 @@ void keeper_sandbox_run(struct keeper_sandbox *sb)
 	if (r < 0) {
 		log_error("sandbox=%s cannot be watched, so it is killed: %s", sb->c.spec.id.text,
 			  strerror(-r));
-		container_kill(&sb->c);
+		container_kill(&sb->c, sb->keeper->host);
 		keeper_sandbox_enter(sb, KEEPER_DYING);
 		timer_start(&sb->timer, &k->loop, STATUS_MS);
 	}
@@ -517,7 +523,7 @@ static void finish_create(struct keeper_sandbox *sb)
 	if (sb->failure.code == ERR_NONE)
 		answer_started(sb, &sb->failure);
 	if (sb->failure.code != ERR_NONE)
-		container_kill(&sb->c);
+		container_kill(&sb->c, sb->keeper->host);
 }
 
 static void on_create_end(struct job *job, int result, int status)
@@ -565,7 +571,8 @@ void keeper_sandbox_kill(struct keeper_sandbox *sb)
 {
 	sb->is_kill_wanted = true;
 	if (sb->state == KEEPER_IS_RUNNING) {
-		container_kill(&sb->c);
+		keeper_freeze_end(sb, ERR_CONFLICT, "it is being killed");
+		container_kill(&sb->c, sb->keeper->host);
 	} else if (sb->state == KEEPER_QUEUED && job_cancel(&sb->job)) {
 		check_wanted(sb, &sb->failure);
 		keeper_answer_failed(sb->keeper, sb->starter, &sb->failure);

@@ -1,16 +1,21 @@
 /*
  * The keeper's insides, for its own files: keeper.c (loop, monitor, end), keeper_requests.c (what
- * berthd asks), keeper_sandbox.c (the life of one sandbox), keeper_group.c, keeper_disk.c and
- * keeper_adopt.c.
+ * berthd asks), keeper_sandbox.c (the life of one sandbox), keeper_freeze.c, keeper_group.c,
+ * keeper_disk.c and keeper_adopt.c.
  *
- *	            START                       STARTED               init's pidfd
- *	  (new) ──> QUEUED ──> CREATING ──────> RUNNING ─────────────> DYING
- *	               │          │ fails                                │ the monitor has its
- *status v          v                                      v (freed)    TAKING_DOWN
- *<─────────────────────────────┘ │ ├── it was never told to be running: FAILED ──> (freed) └──
- *EXITED, told to each berthd ──> FORGET, START, REMOVE ──> (freed)
+ *	      START                    STARTED           init's pidfd
+ *	(new) ──> QUEUED ──> CREATING ──────> RUNNING ──────────────> DYING
+ *	             │           │ fails                                │
+ *	             v           v              the monitor has its status
+ *	          (freed)   TAKING_DOWN <───────────────────────────────┘
+ *	                         │
+ *	                         ├── never told to be running: FAILED ──> (freed)
+ *	                         └── EXITED, told to each berthd
+ *	                                └── FORGET, START, REMOVE ──> (freed)
  *
- *	  (new), EXITED ── REMOVE ──> REMOVING ──> (freed)
+ *	(new), EXITED ── REMOVE ──> REMOVING ──> (freed)
+ *
+ * Whether one that is RUNNING is frozen stands nowhere here: the kernel is asked.
  */
 #ifndef BERTH_CONTAINER_KEEPER_STATE_H
 #define BERTH_CONTAINER_KEEPER_STATE_H
@@ -63,6 +68,15 @@ struct keeper {
 	unsigned recent_next;
 };
 
+/* Of keeper_freeze.c. */
+struct keeper_freeze {
+	struct timer timer;
+	struct list askers; /* they wait for the same */
+	bool is_wanted;     /* to be frozen, or thawed */
+	uint64_t until_ms;
+	unsigned step_ms;
+};
+
 struct keeper_sandbox {
 	struct list node; /* in its bucket */
 	struct keeper *keeper;
@@ -74,7 +88,8 @@ struct keeper_sandbox {
 	struct keeper_asker starter;
 	struct list waiters;    /* KILL or REMOVE, answered at the end of it */
 	struct list group_ends; /* of keeper_group.c */
-	struct err failure;     /* why it did not start; code ERR_NONE: nothing failed */
+	struct keeper_freeze freeze;
+	struct err failure; /* why it did not start; code ERR_NONE: nothing failed */
 	int log_fd;
 	unsigned tries, stats_tries;
 	bool is_syncing;
@@ -127,6 +142,13 @@ void keeper_sandbox_bury(struct keeper_sandbox *sb);
 struct keeper_sandbox *keeper_sandbox_find_init(struct keeper *k, pid_t pid, uint64_t start);
 /* One exit status of the monitor's. */
 void keeper_take_status(struct keeper *k, const struct monitor_record *record);
+
+/* keeper_freeze.c */
+void keeper_freeze_init(struct keeper_sandbox *sb);
+/* It runs. Answered when all of it is frozen or thawed, as wanted. */
+void keeper_freeze(struct keeper_sandbox *sb, bool is_wanted, struct keeper_asker asker);
+/* Whoever waits is told that it will not be; what is half frozen is thawed. */
+void keeper_freeze_end(struct keeper_sandbox *sb, enum err_code code, const char *why);
 
 /* keeper_group.c */
 void keeper_group_end(struct keeper_sandbox *sb, uint32_t group, struct keeper_asker asker);

@@ -56,17 +56,34 @@ void sandbox_group_give(struct sandbox *sb, struct sandbox_group group)
 		&(struct keeper_group_ref){str_of(sb->id.text), sb->generation, group.number});
 }
 
-/* The groups, and the counter behind them. */
+/* The last ones of an answer: the counter, then the usage. How many there are before them. */
+static unsigned keep_files(struct sandbox *sb, struct channel_frame *frame,
+			   struct keeper_adopted has)
+{
+	unsigned files = has.has_counter + has.has_usage, before;
+
+	if (!frame || frame->fds_len < files)
+		return 0;
+	before = frame->fds_len - files;
+	if (has.has_counter)
+		sb->oom_fd = take_fd(&frame->fds[before]);
+	if (has.has_usage)
+		sb->usage_fd = take_fd(&frame->fds[before + has.has_counter]);
+	return before;
+}
+
+void sandbox_adopted_keep(struct sandbox *sb, struct keeper_answer *answer)
+{
+	keep_files(sb, answer->frame, answer->adopted);
+}
+
 void sandbox_groups_keep(struct sandbox *sb, struct keeper_answer *answer)
 {
 	struct channel_frame *frame = answer->frame;
-	unsigned groups_len;
+	unsigned groups_len = keep_files(
+		sb, frame,
+		(struct keeper_adopted){answer->started.has_counter, answer->started.has_usage});
 
-	if (!frame || frame->fds_len < answer->started.has_counter)
-		return;
-	groups_len = frame->fds_len - answer->started.has_counter;
-	if (answer->started.has_counter)
-		sb->oom_fd = take_fd(&frame->fds[groups_len]);
 	for (unsigned i = 0; i < groups_len && sb->groups_len < SANDBOX_GROUPS_MAX; i++)
 		sb->groups[sb->groups_len++] =
 			(struct sandbox_group){take_fd(&frame->fds[i]), answer->started.groups + i};
@@ -79,7 +96,8 @@ void sandbox_groups_drop(struct sandbox *sb)
 	while (sb->groups_len)
 		close(sb->groups[--sb->groups_len].fd);
 	close_fdp(&sb->oom_fd);
-	sb->oom_fd = -1;
+	close_fdp(&sb->usage_fd);
+	sb->oom_fd = sb->usage_fd = -1;
 }
 
 int64_t sandbox_oom_kills(const struct sandbox *sb)

@@ -210,8 +210,7 @@ static void on_adopted(struct keeper_call *call, struct keeper_answer *answer)
 		sandbox_undo(sb, &answer->err);
 		return;
 	}
-	if (answer->frame && answer->frame->fds_len == 1)
-		sb->oom_fd = take_fd(&answer->frame->fds[0]);
+	sandbox_adopted_keep(sb, answer);
 	greet(sb, sb->init_pid);
 }
 

@@ -222,7 +222,7 @@ int ground_stop(struct ground *ground, struct container *c)
 	pid_t pid;
 	int pidfd, status;
 
-	container_kill(c);
+	container_kill(c, ground->host);
 	pidfd = container_take_down(c, ground->host, &pid, &err);
 	status = pidfd < 0 ? -1 : ground_wait(pid, pidfd);
 	if (c->init_pid > 0)

@@ -139,6 +139,37 @@ static void test_adoption(struct ground *ground, struct container *c)
 	tap_ok("a later keeper finds it by its record");
 }
 
+static bool is_frozen_in_time(struct ground *ground, struct container *c)
+{
+	int r = 0;
+
+	for (int i = 0; i < 120000 && r == 0; i++) {
+		r = container_freeze(c, ground->host);
+		if (r == 0)
+			usleep(1000);
+	}
+	return r == 1 && container_is_frozen(c, ground->host) == 1;
+}
+
+/* It is left frozen. */
+static void test_freeze(struct ground *ground, struct container *c, int peer)
+{
+	if (!(container_host_abilities(ground->host) & KEEPER_CAN_FREEZE)) {
+		check(ground->mode != GROUND_ROOT);
+		check(container_freeze(c, ground->host) == -EOPNOTSUPP);
+		check(container_is_frozen(c, ground->host) == -EOPNOTSUPP);
+		check(container_thaw(c, ground->host) == -EOPNOTSUPP);
+		tap_ok("freezing is unsupported, and said to be");
+		return;
+	}
+	check(container_is_frozen(c, ground->host) == 0);
+	check(is_frozen_in_time(ground, c));
+	check(container_thaw(c, ground->host) == 0 && container_is_frozen(c, ground->host) == 0);
+	check_str(ground_ask(peer, -1, "cat /etc/hostname"), "t0\n");
+	check(is_frozen_in_time(ground, c));
+	tap_ok("frozen, thawed, frozen again");
+}
+
 static bool is_clean(struct ground *ground, const char *id)
 {
 	struct cgroup_host *cg = &ground->host->cgroup;
@@ -175,6 +206,7 @@ static void test_life(struct ground *ground)
 	check(err.code == ERR_CONFLICT);
 	check(container_remove_disk(ground->host, &plain.id, &(pid_t){0}, &err) == -EBUSY);
 	tap_ok("what runs is neither started again nor removed");
+	test_freeze(ground, &c, peer);
 	check(ground_stop(ground, &c) == 0);
 	check(is_clean(ground, "t0"));
 	check(dir_read(ground->host->sandboxes_fd, "t0/upper/workspace/a", text, sizeof(text)) ==
@@ -425,7 +457,7 @@ static void test_half_made(struct ground *ground)
 	known = c;
 	check(container_created(&known, ground->host, 0, log, &err) == 0);
 	check(ground_stop(ground, &c) == 0);
-	check(container_kill(&known) == 0 &&
+	check(container_kill(&known, ground->host) == 0 &&
 	      waitpid(known.init_pid, NULL, WNOHANG) == known.init_pid);
 	close(known.init_pidfd);
 	check(is_clean(ground, "t5"));

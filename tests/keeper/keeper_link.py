@@ -7,8 +7,9 @@ import socket
 import struct
 
 HELLO, START, KILL, REMOVE, FORGET, GROUP_NEW, GROUP_END, STATS, USAGE, ADOPT, GROUP_OPEN = range(1, 12)
+FREEZE, THAW = 12, 13
 WELCOME, RUNNING, STARTED, EXITED, DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, ADOPTED = range(64, 74)
-HAS_GROUPS, HAS_RANGES, IS_ROOTLESS = 16, 32, 64
+CAN_FREEZE, HAS_GROUPS, HAS_RANGES, IS_ROOTLESS = 8, 16, 32, 64
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../base/err.h"), encoding="utf-8") as header:
     ERRORS = dict(enumerate(name.lower() for name in re.findall(r"^\tERR_([A-Z_]+),", header.read(), re.M)))
 
@@ -20,11 +21,12 @@ FIELDS = {
     FORGET: "id:s generation:Q", GROUP_NEW: "id:s generation:Q",
     GROUP_END: "id:s generation:Q group:I", GROUP_OPEN: "id:s generation:Q group:I", STATS: "id:s generation:Q", USAGE: "id:s generation:Q",
     WELCOME: "version:I abilities:I known:I runtime:s warning:s",
-    RUNNING: "id:s generation:Q pid:I", STARTED: "pid:I groups:I has_counter:I",
+    RUNNING: "id:s generation:Q pid:I is_frozen:I", STARTED: "pid:I groups:I has_counter:I has_usage:I",
+    FREEZE: "id:s generation:Q", THAW: "id:s generation:Q",
     EXITED: "id:s generation:Q status:I is_known:I oom_kills:Q", DONE: "",
     FAILED: "code:I sentence:s", GROUP: "group:I",
     STATS_ARE: "cpu_us:Q memory_bytes:Q memory_peak_bytes:Q pids:Q oom_kills:Q",
-    USAGE_IS: "disk_bytes:Q files:Q", ADOPT: "id:s generation:Q", ADOPTED: "has_counter:I",
+    USAGE_IS: "disk_bytes:Q files:Q", ADOPT: "id:s generation:Q", ADOPTED: "has_counter:I has_usage:I",
 }
 
 

@@ -118,6 +118,25 @@ def comm_of(pid):
         return ""
 
 
+def own_mounts():
+    """In a child, before exec: a mount namespace of its own. libc, and what checks its answers."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def call(result):
+        if result != 0:
+            raise OSError(ctypes.get_errno(), "before exec")
+    call(libc.unshare(0x20000))
+    call(libc.mount(None, b"/", None, 0x40000 | 0x4000, None))
+    return libc, call
+
+
+def cgroup_mounts(*types, controller=None):
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        rows = [line.split() for line in file]
+    return [row[4] for row in rows if row[row.index("-") + 1] in types
+            and controller in (None, *row[-1].split(","))]
+
+
 def remove_tree(path):
     """Without root, files of a sandbox's ids can be removed only inside a user namespace."""
     shutil.rmtree(path, ignore_errors=True)
@@ -137,6 +156,7 @@ class Place:
         self.mark = self.dir.encode()
         self.log = open(self.path("log"), "ab")  # pylint: disable=consider-using-with
         self.monitor, self.links, self.janitor, self.last_words = None, [], None, []
+        self.hides_v2 = False  # so that the keeper sees a host that has only v1
         self.call_janitor()
         for program in PROGRAMS:
             shutil.copy(os.path.join(build, program), self.path(program))
@@ -179,14 +199,7 @@ class Place:
 
     def become_user(self, subids=True):
         """In the child, before exec: the user and the /etc that knows it."""
-        libc = ctypes.CDLL(None, use_errno=True)
-
-        def call(result):
-            if result != 0:
-                raise OSError(ctypes.get_errno(), "become_user")
-
-        call(libc.unshare(0x20000))
-        call(libc.mount(None, b"/", None, 0x40000 | 0x4000, None))
+        libc, call = own_mounts()
         for name, line in (("passwd", f"berth-test:x:{USER}:{USER}::/nonexistent:/bin/false"),
                            ("subuid", f"{USER}:{FIRST_SUBID}:{SUBIDS}" if subids else ""),
                            ("subgid", f"{USER}:{FIRST_SUBID}:{SUBIDS}" if subids else "")):
@@ -218,6 +231,10 @@ class Place:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
             if self.is_user_to_be:
                 self.become_user(subids)
+            elif self.hides_v2:
+                libc, call = own_mounts()
+                for mount in cgroup_mounts("cgroup2"):
+                    call(libc.umount2(mount.encode(), 2))
         process = subprocess.Popen(
             self.command(*more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
             cwd="/", preexec_fn=prepare)
@@ -291,12 +308,18 @@ class Place:
         if not os.path.exists(self.state):
             return []
         found, name = [], self.cgroup_name()
-        with open("/proc/self/mountinfo", encoding="utf-8") as file:
-            mounts = [line.split()[4] for line in file if " - cgroup" in line]
-        for mount in mounts:
+        for mount in cgroup_mounts("cgroup", "cgroup2"):
             for folder, names, _ in os.walk(os.path.join(mount, name)):
                 found += [folder] + [os.path.join(folder, n) for n in names]
         return sorted(set(found))
+
+    def thaw(self):
+        """After a failure: in v1 who is frozen does not die."""
+        for folder in self.cgroups():
+            for name, word in (("cgroup.freeze", "0"), ("freezer.state", "THAWED")):
+                if os.path.exists(os.path.join(folder, name)):
+                    with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                        file.write(word)
 
     def remove_cgroups(self):
         """After a failure. The last process leaves a cgroup without an event."""
@@ -364,6 +387,7 @@ class Place:
         for link in self.links:
             link.close()
         try:
+            self.thaw()
             if self.monitor:
                 self.take_down()
         finally:

@@ -159,13 +159,13 @@ def test_bad_fields(place):
     refused(link.ask(k.START, id="one", generation=1, image="nothing"), "not_found")
     refused(link.ask(k.START, id="one", generation=0, image="host"), "invalid_request")
     refused(link.ask(k.START, id="one", generation=1, image="host", flags=2), "invalid_request")
-    for kind in (k.STATS, k.GROUP_NEW, k.GROUP_OPEN, k.GROUP_END, k.KILL):
+    for kind in (k.STATS, k.GROUP_NEW, k.GROUP_OPEN, k.GROUP_END, k.FREEZE, k.THAW, k.KILL):
         refused(link.ask(kind, id="one", generation=1), "not_found")
     link.tag += 1
     link.socket.send(struct.pack("<IHHII", 16, 63, 1, link.tag, 0))
     refused(link.answer(link.tag), "unsupported")
     start(link, "one")
-    for kind in (k.STATS, k.GROUP_NEW, k.GROUP_OPEN, k.GROUP_END):
+    for kind in (k.STATS, k.GROUP_NEW, k.GROUP_OPEN, k.GROUP_END, k.FREEZE, k.THAW):
         refused(link.ask(kind, id="one", generation=2), "sandbox_restarted")
 
 
@@ -392,7 +392,7 @@ def test_groups(place):
         return check_groups(link)
     equal(place.mode, "user", "who has no groups")
     started = start(link, "one")
-    equal(len(started.fds), started.has_counter, "groups that came with STARTED")
+    equal(len(started.fds), started.has_counter + started.has_usage, "groups that came with STARTED")
     equal(link.ask(k.ADOPT, id="one", generation=1).type, k.ADOPTED)
     refused(link.ask(k.GROUP_NEW, id="one", generation=1), "unsupported")
     return None
@@ -423,7 +423,7 @@ def check_open(link, group, gone):
 
 def check_groups(link):
     frame = link.ask(k.START, id="one", generation=1, image="host")
-    equal(len(frame.fds), 4 + frame.has_counter, "groups that came with STARTED")
+    equal(len(frame.fds), 4 + frame.has_counter + frame.has_usage, "groups that came with STARTED")
     group = link.ask(k.GROUP_NEW, id="one", generation=1)
     equal(len(group.fds), 1)
     check(group.group not in range(frame.groups, frame.groups + 4), "its own number", group)
@@ -440,7 +440,7 @@ def check_groups(link):
     with subprocess.Popen(["sleep", "1000"]) as child:
         os.write(procs2, str(child.pid).encode())
         adopted = link.ask(k.ADOPT, id="one", generation=1)
-        equal((adopted.type, len(adopted.fds)), (k.ADOPTED, frame.has_counter))
+        equal((adopted.type, len(adopted.fds)), (k.ADOPTED, frame.has_counter + frame.has_usage))
         refused(link.ask(k.GROUP_END, id="one", generation=1, group=frame.groups + 1), "not_found")
         equal(child.poll(), None, "the one in a group")
         check_open(link, last, frame.groups + 1)
@@ -449,9 +449,9 @@ def check_groups(link):
         equal(link.ask(k.GROUP_END, id="one", generation=1, group=last.group).type, k.DONE)
         equal(child.wait(GUARD), -signal.SIGKILL)
     refused(link.ask(k.ADOPT, id="one", generation=2), "sandbox_restarted")
-    for fd in adopted.fds:
+    for fd, word in zip(adopted.fds, ["oom_kill 0"] * adopted.has_counter + ["usage_usec"]):
         with open(fd, encoding="ascii") as file:
-            check("oom_kill 0" in file.read(), "the counter")
+            check(word in file.read(), word)
     for fd in (*frame.fds, *group.fds, *last.fds, *fresh.fds, procs, procs2):
         os.close(fd)
     return "exec groups: made, filled, ended, proven empty"

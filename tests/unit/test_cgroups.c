@@ -39,6 +39,7 @@ static void test_controllers(void)
 	check(mode_of(hybrid) == HOST_CGROUPS_HYBRID);
 	check_str(parsed.of[CGROUPS_UNIFIED].mount, "/sys/fs/cgroup/unified");
 	check_str(parsed.of[CGROUPS_CPU].mount, "/sys/fs/cgroup/cpu,cpuacct");
+	check_str(parsed.of[CGROUPS_CPUACCT].mount, "/sys/fs/cgroup/cpu,cpuacct");
 	check_str(parsed.of[CGROUPS_MEMORY].mount, "/sys/fs/cgroup/mem ory");
 	check_str(parsed.of[CGROUPS_PIDS].mount, "");
 	check_str(parsed.of[CGROUPS_FREEZER].mount, "");

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "proto/agent.h"
+#include "proto/keeper.h"
 #include "tests/unit/tap.h"
 
 struct sample {
@@ -181,6 +182,27 @@ static void test_agent_sizes(void)
 	tap_ok("the agent's tables hold their limits");
 }
 
+static void test_keeper_flags(void)
+{
+	struct keeper_running running = {{"one", 3}, 7, 42, 1}, got = {0};
+	struct keeper_started started = {42, 0, 1, 2};
+	struct keeper_adopted adopted = {0, 1};
+	char bytes[64];
+	int size = frame_encode(bytes, sizeof(bytes), &head, keeper_running_fields, &running);
+
+	check(size == 16 + 7 + 8 + 4 + 4);
+	check(frame_decode((struct str){bytes, (size_t)size}, keeper_running_fields, &got) == 0);
+	check(got.generation == 7 && got.pid == 42 && got.is_frozen == 1);
+	bytes[size - 4] = 2; /* neither frozen nor not */
+	check(frame_decode((struct str){bytes, (size_t)size}, keeper_running_fields, &got) < 0);
+	check(frame_encode(bytes, sizeof(bytes), &head, keeper_started_fields, &started) ==
+	      -EMSGSIZE);
+	started.has_usage = 1;
+	check(frame_encode(bytes, sizeof(bytes), &head, keeper_started_fields, &started) == 32);
+	check(frame_encode(bytes, sizeof(bytes), &head, keeper_adopted_fields, &adopted) == 24);
+	tap_ok("the keeper's tables: what is frozen, and which files come along");
+}
+
 int main(void)
 {
 	test_layout();
@@ -189,5 +211,6 @@ int main(void)
 	test_fuzzy();
 	test_lists();
 	test_agent_sizes();
+	test_keeper_flags();
 	return tap_done();
 }
