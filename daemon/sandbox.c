@@ -236,10 +236,17 @@ static void on_agent_ready(void *arg)
 
 static void on_agent_event(void *arg, const struct agent_event *event)
 {
-	if (event->type == AGENT_PONG)
+	switch (event->type) {
+	case AGENT_PONG:
 		ping_answered(arg, event->pong.nonce);
-	else
+		break;
+	case AGENT_USAGE_IS:
+	case AGENT_QUIET:
+	case AGENT_HEARTBEAT:
+		break; /* nobody has asked yet */
+	default:
 		exec_event(arg, event);
+	}
 }
 
 static void on_agent_lost(void *arg, const struct err *err)
