@@ -6,6 +6,7 @@
  *	requests.c   what berthd asks
  *	notices.c    what berthd is told
  *	session.c    shells that run commands one by one
+ *	usage.c      what all of it has used
  */
 #ifndef BERTH_INIT_INIT_H
 #define BERTH_INIT_INIT_H
@@ -25,6 +26,7 @@ struct answer {
 		struct agent_refused refused;
 		struct agent_ended ended;
 		struct agent_ping pong;
+		struct agent_usage usage;
 	} value;
 };
 
