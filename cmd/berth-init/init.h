@@ -39,6 +39,7 @@ enum output_state {
 struct init {
 	int epoll_fd, signal_fd;
 	bool is_stopping, has_children;
+	unsigned quiets_due; /* by the peer that is connected now: once nothing runs any more */
 	bool is_deaf; /* no descriptor was left for who wants to come in: not before listen_ms */
 	uint64_t next_tick_ms, listen_ms;
 	enum output_state output;
@@ -55,6 +56,8 @@ struct init {
  * after a SIGTERM from outside, or with a negative errno. */
 int loop_run(struct init *init);
 void loop_drop_connection(struct init *init);
+/* Asks all but init to end. */
+void loop_terminate(struct init *init);
 int loop_watch_supervisor(struct init *init, struct exec *exec);
 int loop_watch_session(struct init *init, struct exec *exec);
 /* Hands on its cols and rows, now or as soon as its supervisor takes them. */

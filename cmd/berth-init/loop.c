@@ -146,6 +146,22 @@ static void reap(struct init *init)
 }
 
 /*
+ * Supervisors and feeders are deaf to it: they tell how their commands end. Shells that somebody
+ * talks to are deaf as well, but not to a lost line. And who is stopped hears of nothing before it
+ * goes on.
+ */
+void loop_terminate(struct init *init)
+{
+	for (unsigned i = 0; i < init->execs.touched; i++) {
+		if (init->execs.all[i].supervisor_fd >= 0)
+			supervisor_hang_up(init->execs.all[i].supervisor_fd);
+	}
+	kill(-1, SIGTERM);
+	kill(-1, SIGCONT);
+	reap(init); /* there may be nobody whose end would tell us that nobody is left */
+}
+
+/*
  * Anyone inside may send us a signal that we block; only from outside its sender has no pid, and
  * SI_USER cannot be claimed by others. But when no more signals can be queued, which those inside
  * can bring about, the kernel forgets who sent it, and then tells of SI_USER, pid 0 and uid 0.
@@ -164,7 +180,7 @@ static void on_signals(struct init *init)
 	while (read(init->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (is_stop(&info)) {
 			init->is_stopping = true;
-			kill(-1, SIGTERM);
+			loop_terminate(init);
 		}
 	}
 	reap(init);
@@ -180,6 +196,7 @@ void loop_drop_connection(struct init *init)
 	init->channel.fd = -1;
 	init->channel.version = 0;
 	init->answer.type = 0;
+	init->quiets_due = 0;
 	init->output = OUTPUT_OPEN;
 }
 

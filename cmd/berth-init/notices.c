@@ -75,6 +75,19 @@ static void mark_told(struct init *init, struct exec *exec)
 		list_remove(&exec->due_link);
 }
 
+/* Behind all that is of some exec: so nobody is quiet whose end was not told. */
+static int send_quiet(struct init *init)
+{
+	int error;
+
+	if (!init->quiets_due || init->has_children)
+		return 1;
+	error = channel_send(&init->channel, &(struct notice){AGENT_QUIET, 0, agent_empty_fields});
+	if (error == 0)
+		init->quiets_due--;
+	return error;
+}
+
 static int send_next(struct init *init)
 {
 	const struct answer *answer = &init->answer;
@@ -90,7 +103,7 @@ static int send_next(struct init *init)
 		return error;
 	}
 	if (list_is_empty(&init->execs.due))
-		return 1;
+		return send_quiet(init);
 	exec = list_entry(init->execs.due.next, struct exec, due_link);
 	error = send_due(init, exec);
 	if (error == 0)

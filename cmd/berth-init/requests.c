@@ -371,6 +371,15 @@ static int handle_usage(struct init *init, struct message *m)
 	return 0;
 }
 
+static int handle_terminate(struct init *init, struct message *m)
+{
+	if (frame_decode(m->bytes, agent_empty_fields, NULL) < 0)
+		return -EBADMSG;
+	init->quiets_due++;
+	loop_terminate(init);
+	return 0;
+}
+
 int request_handle(struct init *init, struct message *m)
 {
 	/* clang-format off */
@@ -384,6 +393,7 @@ int request_handle(struct init *init, struct message *m)
 		[AGENT_RESIZE]    = handle_resize,
 		[AGENT_STDIN_END] = handle_stdin_end,
 		[AGENT_USAGE]     = handle_usage,
+		[AGENT_TERMINATE] = handle_terminate,
 	};
 	/* clang-format on */
 	bool is_hello = m->head.type == AGENT_HELLO;
