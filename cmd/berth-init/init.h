@@ -7,6 +7,7 @@
  *	notices.c    what berthd is told
  *	session.c    shells that run commands one by one
  *	usage.c      what all of it has used
+ *	heartbeat.c  how those inside say that they are busy
  */
 #ifndef BERTH_INIT_INIT_H
 #define BERTH_INIT_INIT_H
@@ -14,6 +15,7 @@
 #include "cmd/berth-init/args.h"
 #include "cmd/berth-init/channel.h"
 #include "cmd/berth-init/execs.h"
+#include "cmd/berth-init/heartbeat.h"
 #include "cmd/berth-init/launch.h"
 
 /* An answer that needs no exec. While it waits to be sent no request is read, so one is enough. */
@@ -49,11 +51,12 @@ struct init {
 	struct args args;
 	struct launch launch;
 	struct execs execs;
+	struct heartbeat heartbeat;
 	struct launcher launcher;
 };
 
-/* The parts that main() has filled: channel, launcher, execs. Returns when all children have ended
- * after a SIGTERM from outside, or with a negative errno. */
+/* The parts that main() has filled: channel, launcher, execs, heartbeat. Returns when all children
+ * have ended after a SIGTERM from outside, or with a negative errno. */
 int loop_run(struct init *init);
 void loop_drop_connection(struct init *init);
 /* Asks all but init to end. */

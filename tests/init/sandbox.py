@@ -207,8 +207,8 @@ def pump(started, data=b"", has_stdin=False):
 class Sandbox:
     """One init, with /etc of its own and the machine's /usr. Host paths: .root, .etc."""
 
-    def __init__(self, init, probe, *arguments, is_filtered=True):
-        self.is_filtered = is_filtered
+    def __init__(self, init, probe, *arguments, is_filtered=True, has_run=True):
+        self.is_filtered, self.has_run = is_filtered, has_run
         self.programs = init, probe
         self.is_root = os.geteuid() == 0
         self.next_id = 0
@@ -308,6 +308,9 @@ class Sandbox:
         for name in ("bin", "sbin", "lib", "lib64"):
             os.symlink(f"usr/{name}", f"{self.root}/{name}")
         os.chmod(f"{self.root}/tmp", 0o1777)
+        if self.has_run:
+            os.makedirs(f"{self.root}/run/berth")
+            os.chmod(f"{self.root}/run/berth", 0o711)
         for source, name in (("/usr", "usr"), ("/dev", "dev"), (self.etc, "etc"),
                              (self.directory, "sandbox")):
             mount(source, f"{self.root}/{name}", None, MS_BIND | MS_REC)
