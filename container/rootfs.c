@@ -270,7 +270,8 @@ static int mount_run(const struct container_host *host, int root, uid_t owner, s
 {
 	cleanup_fd int target = open_point(root, "run", owner, err);
 	cleanup_fd int run = target < 0 ? -1 : make_tmpfs("0755", RUN_SIZE, owner, err);
-	cleanup_fd int berth = run < 0 ? -1 : make_tmpfs("0700", BERTH_SIZE, owner, err);
+	/* Everybody inside may come by: init's fifo is there. */
+	cleanup_fd int berth = run < 0 ? -1 : make_tmpfs("0711", BERTH_SIZE, owner, err);
 	cleanup_fd int point = -1, file = -1, init = -1;
 
 	if (berth < 0)

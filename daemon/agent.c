@@ -103,6 +103,11 @@ static int decode_event(const struct channel_frame *frame, struct agent_event *e
 		return r;
 	case AGENT_PONG:
 		return frame_decode(frame->message, agent_ping_fields, &e->pong);
+	case AGENT_USAGE_IS:
+		return frame_decode(frame->message, agent_usage_fields, &e->usage);
+	case AGENT_QUIET:
+	case AGENT_HEARTBEAT:
+		return frame_decode(frame->message, agent_empty_fields, NULL);
 	default:
 		return -EBADMSG;
 	}

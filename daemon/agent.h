@@ -24,14 +24,15 @@ struct agent_event {
 	struct agent_exited exited;
 	struct agent_ended ended;
 	struct agent_ping pong;
+	struct agent_usage usage;
 	struct channel_frame *frame; /* fds: take_fd() what is kept */
 };
 
 struct agent_ops {
 	/* Init has answered the handshake, and told of all execs that it knows. */
 	void (*ready)(void *arg);
-	/* Of execs, and PONG: decoded but not believed. LIVE, EXITED, LOST and SETTLED of what it
-	 * knows come before `ready`. */
+	/* Of execs, PONG, USAGE_IS, QUIET and HEARTBEAT: decoded but not believed. LIVE, EXITED,
+	 * LOST and SETTLED of what it knows come before `ready`. */
 	void (*event)(void *arg, const struct agent_event *event);
 	/* No handshake in time, a broken line, or nonsense. The last call. */
 	void (*lost)(void *arg, const struct err *err);

@@ -6,6 +6,8 @@
  *	requests.c   what berthd asks
  *	notices.c    what berthd is told
  *	session.c    shells that run commands one by one
+ *	usage.c      what all of it has used
+ *	heartbeat.c  how those inside say that they are busy
  */
 #ifndef BERTH_INIT_INIT_H
 #define BERTH_INIT_INIT_H
@@ -13,6 +15,7 @@
 #include "cmd/berth-init/args.h"
 #include "cmd/berth-init/channel.h"
 #include "cmd/berth-init/execs.h"
+#include "cmd/berth-init/heartbeat.h"
 #include "cmd/berth-init/launch.h"
 
 /* An answer that needs no exec. While it waits to be sent no request is read, so one is enough. */
@@ -25,6 +28,7 @@ struct answer {
 		struct agent_refused refused;
 		struct agent_ended ended;
 		struct agent_ping pong;
+		struct agent_usage usage;
 	} value;
 };
 
@@ -37,6 +41,7 @@ enum output_state {
 struct init {
 	int epoll_fd, signal_fd;
 	bool is_stopping, has_children;
+	unsigned quiets_due; /* by the peer that is connected now: once nothing runs any more */
 	bool is_deaf; /* no descriptor was left for who wants to come in: not before listen_ms */
 	uint64_t next_tick_ms, listen_ms;
 	enum output_state output;
@@ -46,13 +51,16 @@ struct init {
 	struct args args;
 	struct launch launch;
 	struct execs execs;
+	struct heartbeat heartbeat;
 	struct launcher launcher;
 };
 
-/* The parts that main() has filled: channel, launcher, execs. Returns when all children have ended
- * after a SIGTERM from outside, or with a negative errno. */
+/* The parts that main() has filled: channel, launcher, execs, heartbeat. Returns when all children
+ * have ended after a SIGTERM from outside, or with a negative errno. */
 int loop_run(struct init *init);
 void loop_drop_connection(struct init *init);
+/* Asks all but init to end. */
+void loop_terminate(struct init *init);
 int loop_watch_supervisor(struct init *init, struct exec *exec);
 int loop_watch_session(struct init *init, struct exec *exec);
 /* Hands on its cols and rows, now or as soon as its supervisor takes them. */

@@ -16,10 +16,10 @@
 #define TICK_MS 50
 
 /* What epoll gives back: one of these, or a supervised exec, or a session, which is odd. */
-enum source { SOURCE_LISTENER, SOURCE_CONNECTION, SOURCE_SIGNALS };
+enum source { SOURCE_LISTENER, SOURCE_CONNECTION, SOURCE_SIGNALS, SOURCE_HEARTBEAT };
 #define IS_SESSION 1
 
-static_assert(_Alignof(struct exec) > IS_SESSION && sizeof(struct exec) > SOURCE_SIGNALS,
+static_assert(_Alignof(struct exec) > IS_SESSION && sizeof(struct exec) > SOURCE_HEARTBEAT,
 	      "a pointer to an exec can be told from all of these");
 
 static int watch(struct init *init, int fd, uint64_t source)
@@ -146,6 +146,22 @@ static void reap(struct init *init)
 }
 
 /*
+ * Supervisors and feeders are deaf to it: they tell how their commands end. Shells that somebody
+ * talks to are deaf as well, but not to a lost line. And who is stopped hears of nothing before it
+ * goes on.
+ */
+void loop_terminate(struct init *init)
+{
+	for (unsigned i = 0; i < init->execs.touched; i++) {
+		if (init->execs.all[i].supervisor_fd >= 0)
+			supervisor_hang_up(init->execs.all[i].supervisor_fd);
+	}
+	kill(-1, SIGTERM);
+	kill(-1, SIGCONT);
+	reap(init); /* there may be nobody whose end would tell us that nobody is left */
+}
+
+/*
  * Anyone inside may send us a signal that we block; only from outside its sender has no pid, and
  * SI_USER cannot be claimed by others. But when no more signals can be queued, which those inside
  * can bring about, the kernel forgets who sent it, and then tells of SI_USER, pid 0 and uid 0.
@@ -164,7 +180,7 @@ static void on_signals(struct init *init)
 	while (read(init->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (is_stop(&info)) {
 			init->is_stopping = true;
-			kill(-1, SIGTERM);
+			loop_terminate(init);
 		}
 	}
 	reap(init);
@@ -180,6 +196,8 @@ void loop_drop_connection(struct init *init)
 	init->channel.fd = -1;
 	init->channel.version = 0;
 	init->answer.type = 0;
+	init->quiets_due = 0;
+	init->heartbeat.is_due = false;
 	init->output = OUTPUT_OPEN;
 }
 
@@ -226,6 +244,20 @@ static void on_connection(struct init *init, uint32_t events)
 		loop_drop_connection(init);
 }
 
+static void on_heartbeat(struct init *init)
+{
+	struct heartbeat *h = &init->heartbeat;
+
+	if (!heartbeat_read(h)) {
+		epoll_ctl(init->epoll_fd, EPOLL_CTL_DEL, h->fd, NULL);
+		close_fdp(&h->fd);
+		h->fd = -1;
+	}
+	/* To whoever comes later it would be old. */
+	if (!init->channel.version)
+		h->is_due = false;
+}
+
 static void on_event(struct init *init, const struct epoll_event *event)
 {
 	switch (event->data.u64) {
@@ -237,6 +269,9 @@ static void on_event(struct init *init, const struct epoll_event *event)
 		return;
 	case SOURCE_SIGNALS:
 		on_signals(init);
+		return;
+	case SOURCE_HEARTBEAT:
+		on_heartbeat(init);
 		return;
 	default:
 		if (event->data.u64 & IS_SESSION)
@@ -297,7 +332,18 @@ static int prepare(struct init *init)
 	if (init->signal_fd < 0 || init->epoll_fd < 0)
 		return -errno;
 	error = watch(init, init->signal_fd, SOURCE_SIGNALS);
+	if (error == 0 && init->heartbeat.fd >= 0)
+		error = watch(init, init->heartbeat.fd, SOURCE_HEARTBEAT);
 	return error < 0 ? error : watch(init, init->channel.listen_fd, SOURCE_LISTENER);
+}
+
+/* Until there is something to do by the clock alone. */
+static int wait_ms(const struct init *init)
+{
+	if (init->execs.ends_pending || init->execs.resizes_pending ||
+	    init->output == OUTPUT_LATER || init->is_deaf)
+		return TICK_MS;
+	return init->output == OUTPUT_OPEN ? heartbeat_wait_ms(&init->heartbeat) : -1;
 }
 
 int loop_run(struct init *init)
@@ -306,10 +352,8 @@ int loop_run(struct init *init)
 
 	/* One event a turn, so that none outlives the exec that it points to. */
 	while (error == 0 && (!init->is_stopping || init->has_children)) {
-		bool is_ticking = init->execs.ends_pending || init->execs.resizes_pending ||
-				  init->output == OUTPUT_LATER || init->is_deaf;
 		struct epoll_event event;
-		int n = epoll_wait(init->epoll_fd, &event, 1, is_ticking ? TICK_MS : -1);
+		int n = epoll_wait(init->epoll_fd, &event, 1, wait_ms(init));
 
 		if (n < 0 && errno != EINTR)
 			error = -errno;

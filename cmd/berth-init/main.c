@@ -1,8 +1,9 @@
 /*
  * berth-init: the first process of each sandbox. The OCI runtime starts it with the sandbox's
- * bound agent socket as descriptor 3. It has no configuration, reads no file of its own, writes
- * none, and never will: see cmd/berth-init/init.h for what it does. Under the name of a file
- * worker, and never as the first process, the same binary does what cmd/berth-init/work.h says.
+ * bound agent socket as descriptor 3. It has no configuration, reads no file of its own, makes none
+ * but one fifo, and never will: see cmd/berth-init/init.h for what it does. Under the name of a
+ * file worker, and never as the first process, the same binary does what cmd/berth-init/work.h
+ * says.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -212,6 +213,7 @@ static int run(rlim_t processes)
 	if (error < 0)
 		return fail("/proc is of no use", error);
 	take_pts(&init->launcher);
+	heartbeat_init(&init->heartbeat);
 	execs_init(&init->execs);
 	error = channel_init(&init->channel, AGENT_FD);
 	if (error < 0)

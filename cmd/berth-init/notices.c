@@ -75,6 +75,23 @@ static void mark_told(struct init *init, struct exec *exec)
 		list_remove(&exec->due_link);
 }
 
+/* What is of no exec: behind all that is, so that nobody is quiet whose end was not told. */
+static int send_other(struct init *init)
+{
+	bool is_quiet = init->quiets_due && !init->has_children;
+	struct notice notice = {is_quiet ? AGENT_QUIET : AGENT_HEARTBEAT, 0, agent_empty_fields};
+	int error;
+
+	if (!is_quiet && heartbeat_wait_ms(&init->heartbeat) != 0)
+		return 1;
+	error = channel_send(&init->channel, &notice);
+	if (error == 0 && is_quiet)
+		init->quiets_due--;
+	else if (error == 0)
+		heartbeat_told(&init->heartbeat);
+	return error;
+}
+
 static int send_next(struct init *init)
 {
 	const struct answer *answer = &init->answer;
@@ -90,7 +107,7 @@ static int send_next(struct init *init)
 		return error;
 	}
 	if (list_is_empty(&init->execs.due))
-		return 1;
+		return send_other(init);
 	exec = list_entry(init->execs.due.next, struct exec, due_link);
 	error = send_due(init, exec);
 	if (error == 0)

@@ -9,6 +9,7 @@
 #include "cmd/berth-init/session.h"
 #include "cmd/berth-init/supervisor.h"
 #include "cmd/berth-init/tree.h"
+#include "cmd/berth-init/usage.h"
 
 #define EXEC_FLAGS                                                                                 \
 	(AGENT_EXEC_STDIN | AGENT_EXEC_ARGS_IN_FD | AGENT_EXEC_IN_CGROUP | AGENT_EXEC_SUPERVISED | \
@@ -361,6 +362,24 @@ static int handle_ping(struct init *init, struct message *m)
 	return 0;
 }
 
+static int handle_usage(struct init *init, struct message *m)
+{
+	if (frame_decode(m->bytes, agent_empty_fields, NULL) < 0)
+		return -EBADMSG;
+	init->answer = (struct answer){AGENT_USAGE_IS, m->head.tag, agent_usage_fields,
+				       .value.usage = {usage_read(init->launcher.proc_fd)}};
+	return 0;
+}
+
+static int handle_terminate(struct init *init, struct message *m)
+{
+	if (frame_decode(m->bytes, agent_empty_fields, NULL) < 0)
+		return -EBADMSG;
+	init->quiets_due++;
+	loop_terminate(init);
+	return 0;
+}
+
 int request_handle(struct init *init, struct message *m)
 {
 	/* clang-format off */
@@ -373,6 +392,8 @@ int request_handle(struct init *init, struct message *m)
 		[AGENT_PING]      = handle_ping,
 		[AGENT_RESIZE]    = handle_resize,
 		[AGENT_STDIN_END] = handle_stdin_end,
+		[AGENT_USAGE]     = handle_usage,
+		[AGENT_TERMINATE] = handle_terminate,
 	};
 	/* clang-format on */
 	bool is_hello = m->head.type == AGENT_HELLO;

@@ -15,13 +15,13 @@
 #include "cmd/berth-init/number.h"
 #include "cmd/berth-init/session.h"
 #include "cmd/berth-init/session_line.h"
+#include "cmd/berth-init/usage.h"
 
 #define SCRIPT_SIZE   4096        /* one page */
 #define INLINE_MAX    1024        /* of a line for bash, which reads it byte by byte */
 #define KEPT_MAX      (64 * 1024) /* of the line's memory, after a command */
 #define PROBE_MS      10000       /* that a shell has to say that it is one */
 #define ASK_MS        50          /* after which it is watched whether the shell comes back */
-#define US_PER_TICK   10000       /* of proc's times */
 #define SERIALS       0x7fffffff
 #define ORDER_BYTES   (FRAME_MAX + AGENT_CWD_MAX)
 #define SIGNALS_COUNT 32
@@ -68,22 +68,11 @@ static bool tell(const struct feeder *f, const struct session_note *note)
 /* Of the shell and of what it has waited for. */
 static void read_times(const struct feeder *f, uint64_t *ret_user, uint64_t *ret_system)
 {
-	uint64_t fields[4] = {0};
 	char text[1024];
 	ssize_t n = f->stat_fd < 0 ? 0 : pread(f->stat_fd, text, sizeof(text) - 1, 0);
-	const char *at;
 
-	*ret_user = *ret_system = 0;
 	text[n > 0 ? n : 0] = '\0';
-	at = strrchr(text, ')'); /* the name may hold anything */
-	for (int i = 0; at && i < 12; i++)
-		at = strchr(at + 1, ' ');
-	for (int i = 0; at && i < 4; i++) {
-		for (at++; *at >= '0' && *at <= '9'; at++)
-			fields[i] = fields[i] * 10 + (uint64_t)(*at - '0');
-	}
-	*ret_user = (fields[0] + fields[2]) * US_PER_TICK;
-	*ret_system = (fields[1] + fields[3]) * US_PER_TICK;
+	usage_parse(text, ret_user, ret_system);
 }
 
 /* --- the command --- */

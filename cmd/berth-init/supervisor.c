@@ -20,8 +20,8 @@
 #include "cmd/berth-init/terminal.h"
 #include "cmd/berth-init/tree.h"
 
-#define END_PAUSE_NS  1000000
-#define RESIZES_AHEAD (16 * 1024) /* bytes as the kernel counts them: room stays for an end */
+#define END_PAUSE_NS 1000000
+#define UNREAD_MAX   (16 * 1024) /* bytes as the kernel counts them: room stays for an end */
 
 struct supervisor {
 	int fd, signal_fd, proc_fd;
@@ -32,7 +32,7 @@ struct supervisor {
 	struct terminal terminal;
 };
 
-enum order { ORDER_END, ORDER_SIGNAL, ORDER_RESIZE };
+enum order { ORDER_END, ORDER_SIGNAL, ORDER_RESIZE, ORDER_HANG_UP };
 
 struct request {
 	enum order order;
@@ -195,6 +195,8 @@ static bool supervise(struct supervisor *s)
 			signal_tree(s, request.signal);
 		else if (request.order == ORDER_RESIZE && s->has_terminal)
 			terminal_resize(&s->terminal, request.cols, request.rows);
+		else if (request.order == ORDER_HANG_UP && s->has_terminal && s->pid)
+			terminal_hang_up(&s->terminal, s->pid);
 	}
 	return true;
 }
@@ -303,11 +305,21 @@ int supervisor_signal_tree(int fd, uint32_t signal)
 	return ask(fd, (struct request){.order = ORDER_SIGNAL, .signal = signal});
 }
 
-int supervisor_resize(int fd, uint32_t cols, uint32_t rows)
+static bool is_behind(int fd)
 {
 	int unread;
 
-	if (ioctl(fd, SIOCOUTQ, &unread) == 0 && unread > RESIZES_AHEAD)
+	return ioctl(fd, SIOCOUTQ, &unread) == 0 && unread > UNREAD_MAX;
+}
+
+int supervisor_hang_up(int fd)
+{
+	return is_behind(fd) ? -EAGAIN : ask(fd, (struct request){.order = ORDER_HANG_UP});
+}
+
+int supervisor_resize(int fd, uint32_t cols, uint32_t rows)
+{
+	if (is_behind(fd))
 		return -EAGAIN;
 	return ask(fd, (struct request){.order = ORDER_RESIZE, .cols = cols, .rows = rows});
 }

@@ -43,6 +43,8 @@ int supervisor_receive(int fd, struct supervisor_note *ret, int *ret_pidfd);
 int supervisor_end_tree(int fd);
 /* To all but the main process, which init signals itself. */
 int supervisor_signal_tree(int fd, uint32_t signal);
+/* Its terminal, if it has one. */
+int supervisor_hang_up(int fd);
 /* Of its terminal. */
 int supervisor_resize(int fd, uint32_t cols, uint32_t rows);
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -21,6 +22,20 @@ void terminal_resize(struct terminal *t, uint32_t cols, uint32_t rows)
 
 	if (t->master >= 0)
 		ioctl(t->master, TIOCSWINSZ, &size);
+}
+
+void terminal_hang_up(const struct terminal *t, pid_t leader)
+{
+	pid_t front = 0; /* the group in the foreground */
+
+	if (t->master < 0 || ioctl(t->master, TIOCGPGRP, &front) < 0 || front <= 1)
+		front = leader;
+	kill(-front, SIGHUP);
+	kill(-front, SIGCONT);
+	if (front == leader)
+		return; /* it is of that group, and need not hear it twice */
+	kill(leader, SIGHUP);
+	kill(leader, SIGCONT);
 }
 
 static int unblock(int fd)

@@ -41,6 +41,9 @@ void terminal_pump(struct terminal *terminal);
  */
 bool terminal_pump_last(struct terminal *terminal);
 
+/* As when the line is lost; but its master stays, so that last words are heard. */
+void terminal_hang_up(const struct terminal *terminal, pid_t leader);
+
 void terminal_resize(struct terminal *terminal, uint32_t cols, uint32_t rows);
 
 #endif

@@ -98,7 +98,7 @@ static void test_files(struct ground *ground, int peer)
 	check_str(ground_ask(peer, -1, "cat /workspace/a"), "hello");
 	check_str(ground_ask(peer, -1, "stat /tmp"), "41777 0 0");
 	check_str(ground_ask(peer, -1, "stat /etc/passwd"), "100644 0 0");
-	check_str(ground_ask(peer, -1, "stat /run/berth"), "40700 0 0");
+	check_str(ground_ask(peer, -1, "stat /run/berth"), "40711 0 0");
 	check_str(ground_ask(peer, -1, "open /etc/shadow"), "No such file or directory");
 	check_str(ground_ask(peer, -1, "chown /workspace/a"), has_ids ? "ok" : "Invalid argument");
 	check_str(ground_ask(peer, -1, "stat /workspace/a"),

@@ -33,6 +33,7 @@ static const struct frame_field *const tables[] = {
 	keeper_group_fields,   keeper_failed_fields,  keeper_stats_fields, keeper_usage_fields,
 	keeper_adopted_fields, keeper_done_fields,    file_request_fields, file_go_fields,
 	file_result_fields,    file_entry_fields,     file_data_fields,    file_end_fields,
+	agent_resize_fields,   agent_usage_fields,    agent_empty_fields,
 };
 
 static void walk_list(struct str list)

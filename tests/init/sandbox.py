@@ -23,8 +23,8 @@ PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
 FIRST_ID, IDS = 300000, 65536
 
 VERSION = 1
-HELLO, EXEC, FORGET, SIGNAL, END, PING, RESIZE, STDIN_END = range(1, 9)
-WELCOME, LIVE, STARTED, REFUSED, EXITED, ENDED, PONG, LOST, SETTLED = range(64, 73)
+HELLO, EXEC, FORGET, SIGNAL, END, PING, RESIZE, STDIN_END, USAGE, TERMINATE = range(1, 11)
+WELCOME, LIVE, STARTED, REFUSED, EXITED, ENDED, PONG, LOST, SETTLED, USAGE_IS, QUIET, HEARTBEAT = range(64, 76)
 STDIN, IN_FD, IN_CGROUP, SUPERVISED, WORKER, KEPT, TERMINAL, SESSION, COMMAND = (1 << i for i in range(9))
 STAGE_REQUEST, STAGE_RESOURCES, STAGE_USER, STAGE_CWD, STAGE_PROGRAM = range(5)
 ANSWERS = {
@@ -37,6 +37,9 @@ ANSWERS = {
     PONG: ("<Q", ("nonce",)),
     LOST: ("<Q", ("exec",)),
     SETTLED: ("<Q", ("exec",)),
+    USAGE_IS: ("<Q", ("cpu_us",)),
+    QUIET: ("", ()),
+    HEARTBEAT: ("", ()),
 }
 WAIT = 180  # seconds after which something counts as hung
 ORDINARY = 54321  # a user that no machine has
@@ -204,8 +207,8 @@ def pump(started, data=b"", has_stdin=False):
 class Sandbox:
     """One init, with /etc of its own and the machine's /usr. Host paths: .root, .etc."""
 
-    def __init__(self, init, probe, *arguments, is_filtered=True):
-        self.is_filtered = is_filtered
+    def __init__(self, init, probe, *arguments, is_filtered=True, has_run=True):
+        self.is_filtered, self.has_run = is_filtered, has_run
         self.programs = init, probe
         self.is_root = os.geteuid() == 0
         self.next_id = 0
@@ -305,6 +308,9 @@ class Sandbox:
         for name in ("bin", "sbin", "lib", "lib64"):
             os.symlink(f"usr/{name}", f"{self.root}/{name}")
         os.chmod(f"{self.root}/tmp", 0o1777)
+        if self.has_run:
+            os.makedirs(f"{self.root}/run/berth")
+            os.chmod(f"{self.root}/run/berth", 0o711)
         for source, name in (("/usr", "usr"), ("/dev", "dev"), (self.etc, "etc"),
                              (self.directory, "sandbox")):
             mount(source, f"{self.root}/{name}", None, MS_BIND | MS_REC)

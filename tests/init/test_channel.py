@@ -27,7 +27,8 @@ def bad_frames(t, box, peer):
     exec_fields = struct.pack("<QII", 1 << 40, 0, 0) + s.run(b"true\0") + s.run(b"") + s.run(b"/") + s.run(b"") \
         + struct.pack("<QII", 0, 0, 0)
     known = [hello, s.frame(s.EXEC, 2, exec_fields), s.frame(s.SIGNAL, 3, struct.pack("<QI", 1, 9)),
-             s.frame(s.END, 4, struct.pack("<Q", 1)), s.frame(s.FORGET, 5, struct.pack("<Q", 1))]
+             s.frame(s.END, 4, struct.pack("<Q", 1)), s.frame(s.FORGET, 5, struct.pack("<Q", 1)),
+             s.frame(s.USAGE, 6), s.frame(s.TERMINATE, 7)]
     null = os.open("/dev/null", os.O_RDONLY)
     for i in range(600):
         enemy = box.peer(greet=False)
@@ -56,7 +57,8 @@ def bad_frames(t, box, peer):
     forget_all(box)
     for data in (b"x", s.frame(s.PING, 1, b""), s.frame(s.PING, 1, b"123456789"),
                  s.frame(s.PING, 1, b"12345678", version=9), b"\0" * 65536, s.frame(s.HELLO, 1, b"\0" * 4),
-                 s.frame(s.SIGNAL, 1, struct.pack("<QI", 1, 65)), s.frame(s.PING, 1, b"x" * 70000)):
+                 s.frame(s.SIGNAL, 1, struct.pack("<QI", 1, 65)), s.frame(s.PING, 1, b"x" * 70000),
+                 s.frame(s.USAGE, 1, b"x"), s.frame(s.TERMINATE, 1, b"x")):
         bad = box.peer()
         bad.socket.send(data)
         try:

@@ -281,8 +281,9 @@ def a_new_peer(t, box, peer):
     session.end()
 
 
-s.main([
-    state_lasts, own_environment_does_not_leak, own_directory_does_not_leak, texts_are_exact,
-    errors_leave_the_shell, endings, no_status, interrupts, survivors, descriptors, not_a_shell, another_user,
-    a_new_peer
-])
+if __name__ == "__main__":
+    s.main([
+        state_lasts, own_environment_does_not_leak, own_directory_does_not_leak, texts_are_exact,
+        errors_leave_the_shell, endings, no_status, interrupts, survivors, descriptors, not_a_shell, another_user,
+        a_new_peer
+    ])

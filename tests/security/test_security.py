@@ -10,6 +10,7 @@ import random
 import re
 import shutil
 import socket
+import stat
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sandbox"))
@@ -20,6 +21,7 @@ from ground import at_once, check, equal, lives, main, needs_root, stat_of, unti
 REFUSED = (errno.EROFS, errno.ETXTBSY, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ESRCH)
 DENIED = (errno.EPERM, errno.ENOSYS, errno.EACCES)
 CAPABILITIES = 0x5FB  # chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service
+HEARTBEAT = "/run/berth/heartbeat"
 NAMESPACES = ("pid", "mnt", "net", "ipc", "uts", "cgroup", "user")
 
 
@@ -122,7 +124,13 @@ def name_of(init):
 
 def private(pid):
     """What a process holds that has an identity: sockets, pipes, files; not /dev/null and the like."""
-    targets = {target for target, _ in fds_of(pid).values()}
+    targets = set()
+    for fd, (target, _) in fds_of(pid).items():
+        if target == HEARTBEAT:  # each sandbox has one of that name
+            st = os.stat(f"/proc/{pid}/fd/{fd}")
+            check(stat.S_ISFIFO(st.st_mode), "no fifo:", target)
+            target += f" of {st.st_dev}:{st.st_ino}"
+        targets.add(target)
     return {t for t in targets if not t.startswith(("anon_inode:", "/dev/")) and t not in ("/", "/proc")}
 
 
@@ -137,7 +145,7 @@ def test_3(g):
         check(any(t.endswith("/log") for t in daemon) and len(daemon) > 5, "what the daemon holds:", daemon)
         inits = {p: private(p) for p in g.inits() if stat_of(p)[1] in g.keepers()}
         equal(sorted(map(name_of, inits)), ["a", "b"], "inits")
-        kinds = r"socket:\[\d+\]$" + (r"|.*/%s/exec-\d+$" if g.is_root else "")
+        kinds = rf"socket:\[\d+\]$|{HEARTBEAT} of \d+:\d+$" + (r"|.*/%s/exec-\d+$" if g.is_root else "")
         for init, held in inits.items():
             pattern = kinds % name_of(init) if g.is_root else kinds
             equal([t for t in held if not re.match(pattern, t)], [], "what init holds")

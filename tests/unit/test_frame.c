@@ -173,12 +173,20 @@ static void test_agent_sizes(void)
 	struct agent_exited exited = {1, 0xffff, 2, 3, 4};
 	struct agent_exec exec = {.cwd = {NULL, AGENT_CWD_MAX + 1}};
 	struct agent_refused refused = {1, AGENT_STAGE_COUNT, 2};
+	struct agent_usage usage = {1};
 	char bytes[64];
 
 	check(frame_encode(bytes, sizeof(bytes), &head, agent_exited_fields, &exited) == 52);
 	check(frame_encode(bytes, sizeof(bytes), &head, agent_refused_fields, &refused) ==
 	      -EMSGSIZE);
 	check(frame_encode(bytes, sizeof(bytes), &head, agent_exec_fields, &exec) == -EMSGSIZE);
+	check(frame_encode(bytes, sizeof(bytes), &head, agent_usage_fields, &usage) == 24);
+	check(frame_decode((struct str){bytes, 24}, agent_empty_fields, NULL) == -EBADMSG);
+	check(frame_encode(bytes, sizeof(bytes), &head, agent_empty_fields, NULL) ==
+	      FRAME_HEADER_SIZE);
+	check(frame_decode((struct str){bytes, FRAME_HEADER_SIZE}, agent_empty_fields, NULL) == 0);
+	check(frame_decode((struct str){bytes, FRAME_HEADER_SIZE}, agent_usage_fields, &usage) ==
+	      -EBADMSG);
 	tap_ok("the agent's tables hold their limits");
 }
 
