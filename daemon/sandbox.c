@@ -52,9 +52,12 @@ bool sandbox_state_is_known(struct str name)
 
 const char *sandbox_state_name(const struct sandbox *sb)
 {
-	return sb->state == SANDBOX_COLD && sb->last_failure.err.code != ERR_NONE
-		       ? "failed"
-		       : names[sb->state];
+	if (sb->state == SANDBOX_COLD && sb->last_failure.err.code != ERR_NONE)
+		return "failed";
+	/* It is not frozen before that was seen. */
+	if (sb->state == SANDBOX_FROZEN && sb->phase == PHASE_FREEZE)
+		return names[SANDBOX_RUNNING];
+	return names[sb->state];
 }
 
 void sandbox_enter(struct sandbox *sb, enum sandbox_state state)

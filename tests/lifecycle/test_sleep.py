@@ -124,7 +124,7 @@ def test_settings(g):
     equal(await_sleep(g)["reason"], "max_awake", "max_awake outranks keep_alive")
     with g.events("a", "sleep 100") as events:
         result = events.result()
-    equal((result.reason, result.facts["signal"]), ("killed", "SIGTERM"), "a command that max_awake ends")
+    equal((result.reason, result.facts["signal"]), ("killed", 15), "a command that max_awake ends")
 
 
 def test_heartbeat(g):

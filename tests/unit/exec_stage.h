@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "daemon/activity.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_sleep.h"
 #include "tests/unit/tap.h"
 
 #define HANG_S   60 /* SIGALRM then ends us */
@@ -57,6 +59,23 @@ uv_loop_t *registry_loop(const struct registry *registry)
 struct keeper *registry_keeper(const struct registry *registry)
 {
 	return NULL;
+}
+
+/* Whether it holds is for the sandbox to know, which is none here. */
+void hold_begin(struct hold *hold, struct sandbox *sb, enum hold_kind kind)
+{
+}
+
+void hold_end(struct hold *hold)
+{
+}
+
+void activity_touch(struct sandbox *sb)
+{
+}
+
+void sandbox_wake(struct sandbox *sb)
+{
 }
 
 int64_t sandbox_oom_kills(const struct sandbox *sb)
