@@ -90,7 +90,10 @@ def test_2(g):
     equal(g.exec("a", [path, "fds"], stdin="x").stdout, b"0 1 2 /workspace\n", "fds with stdin")
     equal(g.out("a", [path, "fds"], cwd="/tmp", user="1000"), "0 1 2 /tmp\n", "fds of a user")
     equal(set(at_once(20, lambda _: g.out("a", [path, "fds"]))), {"0 1 2 /workspace\n"}, "fds, side by side")
+    # Everybody inside may write to what init reads.
+    equal(g.exec("a", ["timeout", "60", "sh", "-c", f"echo > {HEARTBEAT}"], user="1000").code, 0, HEARTBEAT)
     for init in g.inits():
+        equal([target for target, _ in fds_of(init).values()].count(HEARTBEAT), 1, "init's fifo")
         for fd, (target, flags) in fds_of(init).items():
             if fd <= 2:
                 equal(target, "/dev/null", f"init's fd {fd}")
