@@ -72,7 +72,8 @@ def test_adopting(g):
 
 def test_stopping(g):
     """Waiting for a port while the sandbox is being stopped ends with the process."""
-    start(g, "a", "sleep 1000", id="x")
+    start(g, "a", "trap '' TERM; echo on; while :; do sleep 1; done", id="x")
+    wait(g, "a", "x", "log", pattern="on")
     calls = Calls(g)
     with Stopped(g.keeper()):
         calls.begin("stop", "POST", "/v1/sandbox/a/sleep", {"mode": "stop"})

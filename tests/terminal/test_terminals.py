@@ -233,7 +233,7 @@ def test_leaving(g):
         w.close()
         equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "stop")
         v.rest()
-        equal((v.exit["code"], v.exit["reason"]), (137, "killed"), v.exit)
+        equal((v.exit["code"], v.exit["reason"]), (129, "killed"), v.exit)
     start(g, "a", ["sh", "-c", "stty -opost; yes"], id="t")
     with view(g, "a", "t") as v, view(g, "a", "t") as w:
         v.until("y\n" * 1000)
