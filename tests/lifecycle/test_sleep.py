@@ -128,17 +128,17 @@ def test_settings(g):
 
 
 def test_heartbeat(g):
-    """Somebody outside, or inside, says that it is in use."""
-    put(g, sleep_after="1s")
+    """Somebody outside, or inside, says that it is in use; from inside that counts once a second."""
+    put(g, sleep_after="2500ms")
     equal(g.request("POST", "/v1/sandbox/a/heartbeat").status, 409, "it does not run")
     g.out("a", "true")
-    for _ in range(10):
+    for _ in range(12):
         reply = g.request("POST", "/v1/sandbox/a/heartbeat")
         equal(reply.status, 200, reply)
         check(reply.json()["sleeps_at"], reply)
         stays_awake(g, 0.3)
-    start(g, "a", "for i in $(seq 10); do sleep 0.3; echo >/run/berth/heartbeat; done; exec sleep 1000", id="beats")
-    stays_awake(g, 2.5)
+    start(g, "a", "for i in $(seq 20); do sleep 0.3; echo >/run/berth/heartbeat; done; exec sleep 1000", id="beats")
+    stays_awake(g, 6)
     await_sleep(g)
 
 
