@@ -198,9 +198,11 @@ def refusals(place):
 
 def broken_off(place):
     def handler(client, _, kind, path):
+    sent = [b"half"]
+
         if kind == "stat":
-            return client.answer(200, FILE)
-        return client.content(b"half", 1000)
+            return client.answer(200, DIRECTORY if path.endswith("dir") else FILE)
+        return client.content(sent[0], 1000)
 
     api(place, handler)
     write(place, "old", b"old")
@@ -208,6 +210,10 @@ def broken_off(place):
     fails(place, 1, "not everything has come", "cp", "box:x", "new")
     equal((read(place, "old"), left(place)), (b"old", ["old"]))
     r = place.run("cat", "box:x")
+    broken = f"berth: berthd on {place.path('api.sock')} broke off: not everything has come; its log may say why\n"
+    r = place.run("cat", "box:x")
+    equal((r.returncode, r.stdout, r.stderr), (1, "half", broken))
+    sent[0] = b""
     equal((r.returncode, r.stdout), (1, "half"))
 
 
