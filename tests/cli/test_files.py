@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import resource
 import signal
 import subprocess
 import tarfile
@@ -269,6 +270,21 @@ def hostile_trees(place):
 def kept_links(place):
     reg, lnk, sym = tarfile.REGTYPE, tarfile.LNKTYPE, tarfile.SYMTYPE
     api(place, tree_of(archive(("./", tarfile.DIRTYPE, None), ("a/f", reg, b"12"), ("a/l", sym, "../b/./c"),
+def full_disk(place):
+    """Which file it was is told by its path in the tree. A limit on sizes stands for the full disk."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    api(place, tree_of(archive(("./", tarfile.DIRTYPE, None), ("./a/", tarfile.DIRTYPE, None),
+                               ("./a/2", tarfile.REGTYPE, b"x"), ("./a/3", tarfile.REGTYPE, b"x" * 100000))))
+    os.mkdir(place.path("there"))
+    for target in ("new", "there"):
+        fails(place, 1, "berth: cannot write `a/3`: File too large\n", "cp", "-r", "box:x", target,
+              preexec_fn=limit, restore_signals=False)
+    equal((left(place), os.listdir(place.path("there"))), (["there"], []), "nothing is left")
+
+
                                ("h", lnk, "./a/f"), ("out", sym, "/etc/passwd"), ("p", tarfile.FIFOTYPE, None),
                                ("dev", tarfile.CHRTYPE, None))))
     fails(place, 1, "--links", "cp", "-r", "box:x", "new")
@@ -406,6 +422,7 @@ main([
     ("--links, set-id bits, things that are no files", kept_links),
     ("a tree that cannot be read is not sent as a smaller one", unreadable_tree),
     ("Ctrl-C leaves nothing behind", interrupts),
+    ("a full disk, and which file it was", full_disk),
     ("progress and archives on a terminal", terminals),
     ("outputs that fail, leave, or are no files", outputs),
 ])
