@@ -33,6 +33,7 @@ struct flag {
 	const char *value; /* what follows it, "DIR"; NULL: a switch */
 	const char *summary;
 	const char *letter; /* "-e": the same in short; NULL: none */
+	bool may_be_empty;  /* "" is a value of it */
 };
 
 /* What holds for every verb; from the flags before or after it, and the environment. */
