@@ -271,6 +271,11 @@ def test_standard(g):
             equal(c.popen(*args, stdout=out).wait(60), 0, args)
     equal(c.read("so"), b"oneoneone", "nothing is replaced")
     for args in (("put", "a:x"), ("tar", "-x", "a:z"), ("cp", "-", "a:x")):
+    for args in (("cp", "-", "a:y"), ("cp", "-r", "-", "a:y"), ("put", "a:y")):
+        fd = os.open(c.dir, os.O_RDONLY)
+        said = c.run(*args, code=1, stdin=fd)
+        os.close(fd)
+        check(said.startswith("berth: standard input is a directory: ") and said.count("\n") == 1, args, said)
         process = c.popen(*args, stdin=None, preexec_fn=lambda: os.close(0))
         equal((process.communicate(timeout=60)[1], process.returncode),
               (b"berth: standard input is closed\n", 1), args)
