@@ -129,6 +129,16 @@ def empty_values(place):
         equal((r.returncode, r.stderr), (125, "berth: `--detach-keys` wants a value: --detach-keys KEYS\n"), verb)
 
 
+def removal(place):
+    """How everything goes is written down, with flags that exist, for root and for anybody else."""
+    text = readme("Removing Berth")
+    for words in ("berth ls -q |", "berth down --stop-all", "/var/lib/berth", "/run/berth", "userdel berth",
+                  "unshare --map-root-user --map-auto rm -rf ~/.local/state/berth"):
+        check(words in text, words)
+    for verb, flag in (("ls", "-q"), ("down", "--stop-all")):
+        check(flag in place.run(verb, "--help").stdout, verb, flag)
+
+
 def flags_on_both_sides(place):
     missing = place.path("none.sock")
     for args in (["--socket", missing, "info"], ["info", "--socket", missing],
@@ -211,6 +221,7 @@ main([
     ("wrong words are one sentence and exit code 2", wrong_words),
     ("run, exec, wait, shell, attach say 125 of Berth's failures", commands_own_codes),
     ("a value may be empty where that means something", empty_values),
+    ("how Berth is removed is written down", removal),
     ("flags stand before or after the verb and outrank the environment", flags_on_both_sides),
     ("output that cannot be written is a failure", unwritable_output),
     ("closed descriptors do not become our output", closed_descriptors),
