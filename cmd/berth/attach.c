@@ -106,10 +106,12 @@ const struct verb verb_attach = {
 	.summary = "come back to a terminal of a sandbox",
 	.arguments = "ID [TERMINAL]",
 	.arg_max = 2,
+	.gives_code = true,
 	.description =
 		"Shows a terminal that `berth shell` or the API has opened, with its recent\n"
 		"screen, and gives it yours. Several may look at one and type. The exit code is\n"
-		"the program's own when it ends; Ctrl-P Ctrl-Q leaves it running.",
+		"the program's own when it ends, or 125 if it was Berth that failed, or the\n"
+		"command line was wrong. Ctrl-P Ctrl-Q leaves it running, and the code is 0.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

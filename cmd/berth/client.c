@@ -346,7 +346,8 @@ static int judge(struct transfer *t, CURLcode code, const char *detail, struct e
 			       t->request->stream->broken
 				       ? t->request->stream->broken
 				       : "how the command ended, or whether, is not known");
-	if (t->is_bytes && code != CURLE_OK)
+	/* Its head has come, with or without some of the rest. */
+	if (code == CURLE_PARTIAL_FILE || (t->is_bytes && code != CURLE_OK))
 		return err_set(err, -ECONNRESET, ERR_UNAVAILABLE,
 			       "%s broke off: not everything has come; its log may say why",
 			       t->where);
@@ -476,6 +477,7 @@ static int perform(struct transfer *t, struct curl_slist **headers, struct err *
 	curl_multi_add_handle(multi, curl);
 	code = run(t, multi);
 	t->is_stream = t->is_stream || is_event_stream(t);
+	t->is_bytes = t->is_bytes || is_wanted_bytes(t);
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &t->answer->status);
 	r = judge(t, code, detail, err);
 	curl_multi_remove_handle(multi, curl);

@@ -189,5 +189,9 @@ int copy_in(struct copy *copy)
 		return fd;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return local_failed(copy, fd < 0 ? fd : -errno);
+	/* It has no name by which it could be walked. */
+	if (S_ISDIR(st.st_mode) && copy_is_standard(copy))
+		return haul_fail(copy->haul, -EISDIR,
+				 "standard input is a directory: -r copies trees that are named");
 	return S_ISDIR(st.st_mode) ? send_tree(copy) : send_file(copy, fd, &st);
 }

@@ -285,7 +285,8 @@ static int receive_tree(struct copy *copy, const char *path, bool is_new)
 			r = haul_fail(haul, tree.result, "%s", tree.err.sentence);
 	}
 	if (r == 0 && landing.left_out)
-		screen_error("left out, for they are no files (pipes and the like): %llu",
+		screen_error("left out, for they are no files (pipes; sockets and devices are not "
+			     "counted, as sandboxes do not send them): %llu",
 			     (unsigned long long)landing.left_out);
 	landing_close(&landing);
 	return r;

@@ -76,10 +76,10 @@ const struct verb verb_cp = {
 		"that is there, may stop half-way: each of its files is whole then.\n"
 		"\n"
 		"Permissions go along, those of trees with their times; owners do not. Out of a\n"
-		"sandbox the umask holds, and set-id bits, sticky bits and pipes stay behind; "
-		"into\n"
-		"one, sockets and devices do. What a sandbox sends is never written outside of "
-		"DST.",
+		"sandbox the umask holds, and set-id bits, sticky bits, pipes, sockets and\n"
+		"devices stay behind; into one, sockets and devices do. What is left out is\n"
+		"counted, but for sockets and devices of a sandbox, which it does not tell of.\n"
+		"What a sandbox sends is never written outside of DST.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

@@ -83,11 +83,14 @@ const struct verb verb_exec = {
 	.arguments = "ID [--] PROGRAM [ARG...]",
 	.arg_max = 1,
 	.has_command = true,
+	.gives_code = true,
 	.description =
 		"Runs a command in a sandbox, which is made or started if need be. Output comes "
 		"as\n"
 		"it is written, standard output and standard error apart; the exit code is the\n"
-		"command's own, or 125 if it was Berth that failed. Ctrl-C ends the command.",
+		"command's own, or 125 if it was Berth that failed, or the command line was\n"
+		"wrong. Ctrl-C ends the command. With --detach the code is 0 once it has been\n"
+		"started, and 125 if it could not be.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

@@ -30,7 +30,7 @@ const struct example help_exit_codes[] = {
 	{ "1", "it failed; a sentence on stderr says why" },
 	{ "2", "the command line was wrong" },
 	{ "3", "no daemon answers" },
-	{ "125", "of run, exec and wait: all of the above; other codes are the command's own" },
+	{ "125", "of run, exec, wait, shell, attach: for 1, 2 and 3; others are the command's own" },
 	{ NULL },
 };
 

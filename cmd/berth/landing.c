@@ -338,6 +338,7 @@ int landing_begin_file(struct landing *landing, const char *name, struct err *er
 	}
 	landing->dir = take_fd(&spot.dir);
 	memcpy(landing->last, spot.last, sizeof(landing->last));
+	snprintf(landing->name, sizeof(landing->name), "%.*s", STR_ARGS(plain(name)));
 	return 0;
 }
 
@@ -350,7 +351,7 @@ int landing_write(struct landing *landing, struct str bytes, uint64_t at, struct
 			continue;
 		if (n < 0)
 			return err_set(err, -errno, ERR_INTERNAL, "cannot write `%.200s`: %s",
-				       screen_text(str_of(landing->last)).text, strerror(errno));
+				       screen_text(str_of(landing->name)).text, strerror(errno));
 		bytes = (struct str){bytes.at + n, bytes.len - (size_t)n};
 		at += (uint64_t)n;
 	}
@@ -369,7 +370,7 @@ int landing_finish_file(struct landing *landing, mode_t mode, uint64_t size,
 	    fchmod(landing->fd, mode & PERMISSIONS & ~landing->umask) < 0 ||
 	    futimens(landing->fd, times) < 0 ||
 	    renameat(landing->dir, landing->temp, landing->dir, landing->last) < 0)
-		r = failed(err, landing->last, -errno);
+		r = failed(err, landing->name, -errno);
 	else
 		landing->temp[0] = '\0';
 	drop_file(landing);

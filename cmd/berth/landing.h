@@ -37,6 +37,7 @@ struct landing {
 	/* A file that is being written. */
 	int dir, fd;
 	char last[NAME_MAX + 1], temp[LANDING_TEMP_SIZE];
+	char name[PATH_MAX]; /* its path below the root, for sentences */
 	/* Directories that wait, each inside of the one before. */
 	char at[PATH_MAX];
 	unsigned waiting;

@@ -99,7 +99,7 @@ static int parse_flag(struct line *line, char **argv, int *at)
 		++*at;
 	else if (!equals)
 		line->wanting = &flags[i];
-	if (!*slot || !**slot)
+	if (!*slot || (!**slot && !flags[i].may_be_empty))
 		return usage_error("`%s` wants a value: %s %s", flags[i].name, flags[i].name,
 				   flags[i].value);
 	if (flags != global_flags)

@@ -7,6 +7,12 @@
 #include "cmd/berth/line.h"
 #include "cmd/berth/screen.h"
 
+/* Of a verb that gives its command's code 1, 2 and 3 would be the command's own. */
+static int own_failure(const struct line *line, int code)
+{
+	return line->verb && line->verb->gives_code ? EXIT_NOT_RUN : code;
+}
+
 static int act(struct line *line)
 {
 	struct globals globals;
@@ -27,7 +33,7 @@ static int act(struct line *line)
 		return usage_error("what should be done? `berth help` lists the verbs");
 	code = line_globals(line, &globals);
 	if (code != EXIT_OK)
-		return code;
+		return own_failure(line, code);
 	line->call.globals = &globals;
 	return line->verb->run(&line->call);
 }
@@ -60,13 +66,13 @@ int main(int argc, char **argv)
 	code = line_parse(&line, argc, argv);
 	if (code == EXIT_OK)
 		code = act(&line);
-	else if (line.verb && line.verb->has_command)
-		code = EXIT_NOT_RUN; /* 2 could be the command's own */
+	else
+		code = own_failure(&line, code);
 	line_close(&line);
 	/* An answer that could not be written (full disk, closed pipe) is no answer. */
 	if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_OK) {
 		screen_error("cannot write the answer: %m");
-		code = EXIT_FAILED;
+		code = own_failure(&line, EXIT_FAILED);
 	}
 	return code;
 }

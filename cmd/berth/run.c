@@ -196,12 +196,14 @@ const struct verb verb_run = {
 	.summary = "run a command in a new sandbox, or in a named one",
 	.arguments = "[--] PROGRAM [ARG...]",
 	.has_command = true,
+	.gives_code = true,
 	.description =
 		"Makes a sandbox and runs a command in it. With --name the sandbox may be there\n"
 		"already; its settings are changed to those that are given. Output comes as it is\n"
 		"written, standard output and standard error apart; the exit code is the "
 		"command's\n"
-		"own, or 125 if it was Berth that failed. Ctrl-C ends the command.",
+		"own, or 125 if it was Berth that failed, or the command line was wrong. Ctrl-C\n"
+		"ends the command.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

@@ -75,7 +75,7 @@ static void print_table(FILE *out, const struct json_objects *list)
 		width = len > width ? len : width;
 	}
 	fprintf(out, "%s%-*s  %-8s  %7s  %-24s  %s%s\n", screen_tint(stdout, TINT_DIM), width,
-		"SESSION", "STATE", "WAITING", "CREATED", "DIRECTORY",
+		"SESSION", "STATE", "WAITING", "CREATED", "BEGINS IN",
 		screen_tint(stdout, TINT_NONE));
 	for (size_t i = 0; i < list->len; i++)
 		fprintf(out, "%-*s  %-8s  %7" PRIu64 "  %-24.24s  %s\n", width,
@@ -185,8 +185,9 @@ const struct verb verb_session = {
 	.description =
 		"A session is a shell in which the directory, variables, functions and options\n"
 		"last from one command to the next; `berth exec --session` runs one there.\n"
-		"`ls` lists those of a sandbox, and wakes none; `rm` removes some, and is done\n"
-		"when all that was started in them is gone.",
+		"`ls` lists those of a sandbox, with the directory in which a fresh shell begins\n"
+		"(not where it is by now), and wakes none; `rm` removes some, and is done when\n"
+		"all that was started in them is gone.",
 	.examples = examples,
 	.run = run,
 };

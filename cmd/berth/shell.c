@@ -162,11 +162,13 @@ const struct verb verb_shell = {
 	.arguments = "ID [-- PROGRAM [ARG...]]",
 	.arg_max = 1,
 	.has_command = true,
+	.gives_code = true,
 	.description =
 		"Opens a terminal in a sandbox, which is made or started if need be, and gives it\n"
 		"yours until its program ends; the exit code is the program's own, or 125 if it\n"
-		"was Berth that failed. Ctrl-P Ctrl-Q leaves it running; so does a connection\n"
-		"that ends. `berth attach` comes back to it.",
+		"was Berth that failed, the command line was wrong, or the program could not be\n"
+		"started. Ctrl-P Ctrl-Q leaves it running, and the code is 0; a connection that\n"
+		"ends leaves it running, too. `berth attach` comes back to it.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

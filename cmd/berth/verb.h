@@ -33,6 +33,7 @@ struct flag {
 	const char *value; /* what follows it, "DIR"; NULL: a switch */
 	const char *summary;
 	const char *letter; /* "-e": the same in short; NULL: none */
+	bool may_be_empty;  /* "" is a value of it */
 };
 
 /* What holds for every verb; from the flags before or after it, and the environment. */
@@ -68,6 +69,7 @@ struct verb {
 	const char *arguments;   /* for the usage line: "[VERB]"; "" for none */
 	size_t arg_max;          /* or VERB_ARGS_ANY */
 	bool has_command;        /* behind the arguments; all that follows belongs to it */
+	bool gives_code;         /* of what runs inside: whatever Berth fails at is EXIT_NOT_RUN */
 	const char *description; /* paragraphs, wrapped by hand */
 	const struct flag *flags;
 	const struct example *examples;

@@ -9,7 +9,8 @@
 
 #define VIEW_DETACH_FLAG                                                                           \
 	{                                                                                          \
-		"--detach-keys", "KEYS", "leave it running (" KEYBOARD_USUAL "); \"\": none"       \
+		.name = "--detach-keys", .value = "KEYS", .may_be_empty = true,                    \
+		.summary = "leave it running (" KEYBOARD_USUAL "); \"\": none"                     \
 	}
 
 struct view {

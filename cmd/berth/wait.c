@@ -90,6 +90,12 @@ static int ask(struct haul *haul, const struct waiting *waiting)
 	return haul_ask_long(haul, "POST");
 }
 
+/* Of a failure of ours; but a signal, and a reader who left, are told as everywhere. */
+static int own_code(int code)
+{
+	return code > 128 ? code : EXIT_NOT_RUN;
+}
+
 /* The exit code of a wait that came to its end. */
 static int show(struct haul *haul, const struct waiting *waiting, const struct result *result)
 {
@@ -102,7 +108,7 @@ static int show(struct haul *haul, const struct waiting *waiting, const struct r
 	else if (waiting->call->values[WAIT_LOG])
 		r = printf("%s\n", screen_text(result->log.text).text) < 0 ? -errno : 0;
 	if (r < 0)
-		return haul_finish(haul, r);
+		return own_code(haul_finish(haul, r));
 	if (!is_exit)
 		return EXIT_OK;
 	command_explain(process->reason, process->message);
@@ -202,11 +208,13 @@ const struct verb verb_wait = {
 	.summary = "wait for a background process: its end, a line, a port",
 	.arguments = "ID PROCESS",
 	.arg_max = 2,
+	.gives_code = true,
 	.description =
 		"Waits until a background process has ended, and exits with its code, or until\n"
 		"it has printed a line, or listens on a port, and exits with 0; with 1 if it\n"
 		"ended before that. The code is 124 if time ran out, and 125 if it was Berth\n"
-		"that failed. The last lines that a process printed go along with a failure.",
+		"that failed, or the command line was wrong. The last lines that a process\n"
+		"printed go along with a failure.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

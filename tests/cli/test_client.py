@@ -133,7 +133,7 @@ def odd_answers(place):
             (big, "more than 16 MiB"),
             (b"", "closed the connection without an answer"),
             (b"SSH-2.0-x\r\n", ""),
-            (http(200, INFO)[:-5], "")]):
+            (http(200, INFO)[:-5], "broke off: not everything has come")]):
         name = f"{number}.sock"
         place.serve(answer, name)
         r = place.run("--socket", place.path(name), "info")

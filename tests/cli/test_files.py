@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import resource
 import signal
 import subprocess
 import tarfile
@@ -197,18 +198,27 @@ def refusals(place):
 
 
 def broken_off(place):
+    sent = [b"half"]
+
     def handler(client, _, kind, path):
         if kind == "stat":
-            return client.answer(200, FILE)
-        return client.content(b"half", 1000)
+            return client.answer(200, DIRECTORY if path.endswith("dir") else FILE)
+        return client.content(sent[0], 1000)
 
     api(place, handler)
     write(place, "old", b"old")
     fails(place, 1, "not everything has come", "cp", "box:x", "old")
     fails(place, 1, "not everything has come", "cp", "box:x", "new")
     equal((read(place, "old"), left(place)), (b"old", ["old"]))
+    broken = f"berth: berthd on {place.path('api.sock')} broke off: not everything has come; its log may say why\n"
     r = place.run("cat", "box:x")
-    equal((r.returncode, r.stdout), (1, "half"))
+    equal((r.returncode, r.stdout, r.stderr), (1, "half", broken))
+    sent[0] = b""
+    r = place.run("cat", "box:x")
+    equal((r.returncode, r.stdout, r.stderr), (1, "", broken), "cut before its first byte")
+    fails(place, 1, broken, "cp", "box:x", "new")
+    fails(place, 1, broken, "cp", "-r", "box:dir", "new")
+    equal((read(place, "old"), left(place)), (b"old", ["old"]))
 
 
 def broken_tree(place):
@@ -260,6 +270,21 @@ def hostile_trees(place):
         os.unlink(place.path("api.sock"))
 
 
+def full_disk(place):
+    """Which file it was is told by its path in the tree. A limit on sizes stands for the full disk."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    api(place, tree_of(archive(("./", tarfile.DIRTYPE, None), ("./a/", tarfile.DIRTYPE, None),
+                               ("./a/2", tarfile.REGTYPE, b"x"), ("./a/3", tarfile.REGTYPE, b"x" * 100000))))
+    os.mkdir(place.path("there"))
+    for target in ("new", "there"):
+        fails(place, 1, "berth: cannot write `a/3`: File too large\n", "cp", "-r", "box:x", target,
+              preexec_fn=limit, restore_signals=False)
+    equal((left(place), os.listdir(place.path("there"))), (["there"], []), "nothing is left")
+
+
 def kept_links(place):
     reg, lnk, sym = tarfile.REGTYPE, tarfile.LNKTYPE, tarfile.SYMTYPE
     api(place, tree_of(archive(("./", tarfile.DIRTYPE, None), ("a/f", reg, b"12"), ("a/l", sym, "../b/./c"),
@@ -267,7 +292,7 @@ def kept_links(place):
                                ("dev", tarfile.CHRTYPE, None))))
     fails(place, 1, "--links", "cp", "-r", "box:x", "new")
     r = place.run("cp", "-r", "--links", "box:x", "new")
-    equal((r.returncode, r.stderr.endswith("the like): 2\n")), (0, True), r.stderr)
+    equal((r.returncode, r.stderr.endswith("): 2\n")), (0, True), r.stderr)
     equal(sorted(os.listdir(place.path("new"))), ["a", "h", "out"])
     equal((os.readlink(place.path("new/out")), os.readlink(place.path("new/a/l"))), ("/etc/passwd", "../b/./c"))
     info = os.stat(place.path("new/h"))
@@ -397,6 +422,7 @@ main([
     ("a file that breaks off leaves nothing", broken_off),
     ("a tree that breaks off leaves nothing half-written", broken_tree),
     ("no archive writes outside of its directory", hostile_trees),
+    ("a full disk, and which file it was", full_disk),
     ("--links, set-id bits, things that are no files", kept_links),
     ("a tree that cannot be read is not sent as a smaller one", unreadable_tree),
     ("Ctrl-C leaves nothing behind", interrupts),

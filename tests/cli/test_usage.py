@@ -11,6 +11,12 @@ VERBS = ["run", "exec", "shell", "attach", "create", "ls", "inspect", "start", "
          "session", "files", "cat", "put", "cp", "tar", "watch", "up", "down", "info", "doctor", "version", "help", "complete"]
 
 
+def readme(title):
+    """A section of README.md."""
+    with open(os.path.join(os.path.dirname(os.path.dirname(HERE)), "README.md"), encoding="utf-8") as file:
+        return file.read().split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
 def help_lists_verbs(place):
     for args in (["--help"], ["-h"], ["help"]):
         r = place.run(*args)
@@ -82,6 +88,55 @@ def wrong_words(place):
         check("\033" not in r.stderr, args)
         if wanted:
             equal(r.stderr, wanted, args)
+
+
+def commands_own_codes(place):
+    """Whoever gives a command's code says 125 of all that is Berth's failure; the others 1, 2, 3."""
+    words = {"run": ["true"], "exec": ["box", "true"], "wait": ["box", "x"], "shell": ["box"], "attach": ["box"]}
+    for verb in VERBS:
+        own = 125 if verb in words else 2
+        for args in (["--bogus"], ["--json=yes"], ["--socket"], ["--socket", "a", "--url", "http://b", *words.get(verb, [])]):
+            if args[0] == "--socket" and len(args) > 1 and verb in ("help", "complete"):
+                continue
+            r = place.run(verb, *args)
+            equal((r.returncode, r.stdout, r.stderr.count("\n")), (own, "", 1), (verb, args))
+    for verb, more in words.items():
+        for args in ([], ["--socket", place.path("none.sock"), *more]):
+            r = place.run(verb, *args)
+            equal((r.returncode, r.stdout, r.stderr.count("\n")), (125, "", 1), (verb, args))
+        check("125" in place.run(verb, "--help").stdout, verb)
+    for args in (["wait", "--log", "", "box", "x"], ["wait", "--port", "0", "box", "x"], ["attach", "a", "b", "c"],
+                 ["exec", "-e", "", "box", "true"], ["run", "--timeout", "soon", "true"]):
+        equal(place.run(*args).returncode, 125, args)
+    server = place.serve(http(200, {"for": "exit", "process": {"id": "x", "exit_code": 0}, "log": {"text": "y"}}))
+    for args in (["--json"], ["--log", "y"]):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            r = place.run("--socket", place.path("api.sock"), "wait", *args, "box", "x", stdout=full)
+        equal((r.returncode, r.stderr.count("\n")), (125, 1), (args, r.stderr))
+    equal(len(server.requests), 2)
+    for text in (place.run("help").stdout.split("Exit codes:")[1], readme("Exit codes")):
+        for verb in words:
+            check(verb in text, verb, text)
+
+
+def empty_values(place):
+    """Only where an empty value means something."""
+    for verb in ("shell", "attach"):
+        for args in (["--detach-keys", "", "box"], ["--detach-keys=", "box"]):
+            r = place.run(verb, *args)
+            equal((r.returncode, r.stderr), (125, "berth: this needs a terminal; without one there is `berth exec`\n"), args)
+        r = place.run(verb, "box", "--detach-keys")
+        equal((r.returncode, r.stderr), (125, "berth: `--detach-keys` wants a value: --detach-keys KEYS\n"), verb)
+
+
+def removal(place):
+    """How everything goes is written down, with flags that exist, for root and for anybody else."""
+    text = readme("Removing Berth")
+    for words in ("berth ls -q |", "berth down --stop-all", "/var/lib/berth", "/run/berth", "userdel berth",
+                  "unshare --map-root-user --map-auto rm -rf ~/.local/state/berth"):
+        check(words in text, words)
+    for verb, flag in (("ls", "-q"), ("down", "--stop-all")):
+        check(flag in place.run(verb, "--help").stdout, verb, flag)
 
 
 def flags_on_both_sides(place):
@@ -164,6 +219,9 @@ main([
     ("each script has help", each_script_has_help),
     ("--version", version_flag),
     ("wrong words are one sentence and exit code 2", wrong_words),
+    ("run, exec, wait, shell, attach say 125 of Berth's failures", commands_own_codes),
+    ("a value may be empty where that means something", empty_values),
+    ("how Berth is removed is written down", removal),
     ("flags stand before or after the verb and outrank the environment", flags_on_both_sides),
     ("output that cannot be written is a failure", unwritable_output),
     ("closed descriptors do not become our output", closed_descriptors),

@@ -216,6 +216,11 @@ def test_cp_left_out(g):
     if os.geteuid() != 0:
         os.chmod(c.path("t/a"), 0)
         check("t/a`: Permission denied" in c.run("cp", "-r", "t", "a:copy", code=1), "why")
+    g.out("a", "mkfifo copy/p; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"copy/s\")'; ls copy")
+    process = c.popen("cp", "-r", "a:copy", "back")
+    out, err = process.communicate(timeout=60)
+    equal((process.returncode, out, os.listdir(c.path("back"))), (0, b"", ["a"]), err)
+    check(b"sockets and devices are not counted" in err and err.endswith(b": 1\n"), err)
     c.write("f", b"x")
     check("no directory `nodir`" in c.run("cp", "a:copy/a", "nodir/x", code=1), "no such directory here")
     check("no directory `nodir`" in c.run("cp", "-r", "a:copy", "nodir/x", code=1), "for a tree")
@@ -266,6 +271,11 @@ def test_standard(g):
     equal(c.run("cp", "a:x", "-"), b"one", "out")
     equal(c.run("cp", "a:x", "/dev/stdout"), b"one", "by its name")
     check("no name" in c.run("cp", "-", "a:", code=1, content=b""), "what shall it be called")
+    for args in (("cp", "-", "a:y"), ("cp", "-r", "-", "a:y"), ("put", "a:y")):
+        fd = os.open(c.dir, os.O_RDONLY)
+        said = c.run(*args, code=1, stdin=fd)
+        os.close(fd)
+        check(said.startswith("berth: standard input is a directory: ") and said.count("\n") == 1, args, said)
     with open(c.path("so"), "wb") as out:
         for args in (("cat", "a:x"), ("cp", "a:x", "/dev/stdout"), ("cat", "a:x")):
             equal(c.popen(*args, stdout=out).wait(60), 0, args)

@@ -199,6 +199,7 @@ def test_session(g):
     lines = c.run("session", "ls", "a").splitlines()
     equal([line.split()[:3] for line in lines], [["SESSION", "STATE", "WAITING"], ["dev", "ready", "0"], ["other", "ready", "0"]],
           lines)
+    check(lines[0].endswith("  BEGINS IN") and lines[1].endswith("  /workspace"), "not where `cd` has led it", lines)
     equal([s["id"] for s in json.loads(c.run("session", "ls", "--json", "a"))["sessions"]], ["dev", "other"], "json")
     check("shell" in c.run("exec", "-s", "dev", "a", "exit", "3", code=3), "its end is told of")
     equal(c.run("exec", "-s", "dev", "a", "pwd"), "/workspace\n", "a fresh shell")

@@ -205,6 +205,17 @@ def test_detach(g):
         s.keys("C-]", "q")
         s.wait("left running")
         s.check_given_back(before)
+        s.clear()
+        s.type(f"{s.berth} attach --detach-keys '' a")
+        s.wait("#$")
+        s.type("clear; cat -v")
+        s.wait(r"\A\Z")
+        s.keys("C-p", "C-q", "C-]", "q", "Enter")
+        s.wait(r"^\^P\^Q\^\]q$")
+        s.keys("C-c")
+        s.type("exit 3")
+        s.wait("^host>$")
+        s.check_given_back(before)
 
 
 def test_listed(g):
