@@ -1,10 +1,12 @@
 """From the first request to delete: states, generations, single flight, limits, failures."""
 
+import errno
 import os
 import stat
+import subprocess
 
 import ground
-from ground import at_once, check, equal, main, until
+from ground import at_once, check, equal, main, only, until
 
 
 def ids_of(reply):
@@ -305,7 +307,60 @@ def test_ownership(g):
     check(daemon != 0, "berthd is root")
 
 
+def fill(path):
+    """To the last byte."""
+    with open(path, "ab", buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while file.write(b"x" * size):
+                    pass
+            except OSError as error:
+                equal(error.errno, errno.ENOSPC, path)
+
+
+def end_all(g):
+    if g.berthd and g.berthd.poll() is None:
+        g.berthd.terminate()
+        g.berthd.wait(ground.TIMEOUT)
+    until(lambda: not g.keepers(), "the keeper to go")
+
+
+@only("root")
+def test_full_disk(g):
+    """On a full disk berthd starts, after its end and after its death, and DELETE makes room."""
+    image, full = g.path("disk.img"), os.path.join(g.state, "full")
+    with open(image, "wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
+    os.mkdir(g.state)
+    subprocess.run(["mount", "-o", "loop", image, g.state], check=True)
+    try:
+        for is_killed in (False, True):
+            g.start()
+            for name in ("a", "b"):
+                g.out(name, "head -c 8M /dev/zero >big")
+                equal(g.request("POST", f"/v1/sandbox/{name}/sleep").status, 200, name)
+            if is_killed:
+                g.kill_berthd()
+            end_all(g)
+            fill(full)
+            g.start()
+            equal(sorted(s["id"] for s in g.list_all()), ["a", "b"], "what it knows")
+            equal(g.request("DELETE", "/v1/sandbox/a").status, 204, "delete")
+            equal([s["id"] for s in g.list_all()], ["b"], "what is left")
+            equal(g.out("b", "wc -c <big"), f"{8 << 20}\n", "there is room again")
+            os.remove(full)
+            equal(g.request("DELETE", "/v1/sandbox/b").status, 204, "delete")
+            end_all(g)
+        equal(g.sandbox_files(), [], "disks and folders of sandboxes")
+    finally:
+        if g.berthd and g.berthd.poll() is None:
+            g.kill_berthd()
+        g.kill([pid for pid in (g.monitor_pid(), *g.keepers()) if pid])
+        subprocess.run(["umount", "-l", g.state], check=True)
+
+
 RUNNING = [test_implicit, test_create, test_list, test_generation, test_looking, test_restart_needed,
            test_single_flight, test_delete, test_limits_written, test_limits, test_limits_refused, test_init_killed, test_ownership]
-main([*RUNNING, test_failed_start, test_false_runtime],
+main([*RUNNING, test_failed_start, test_false_runtime, test_full_disk],
      start=lambda test: test in RUNNING)
