@@ -301,6 +301,9 @@ def test_leading_out(g):
             check(400 <= reply.status < 500 and reply.json()["error"], members, reply)
             equal(g.out("a", "cat /tmp/t/outside; stat -c %h /tmp/t/outside; ls /tmp/t; find /tmp/t ! -type d -a ! -type f -a ! -type l"),
                   "safe\n1\nin\noutside\n", f"after {members}")
+    g.out("a", "rm -rf /tmp/t/in; mkdir /tmp/t/in")
+    refused(hydrate(g, tar(("ln", {"type": link, "linkname": "/etc"}, b""), ("ln/evil", {}, b"evil")), "/tmp/t/in"),
+            400, "invalid_request", "ln/evil", "leads out of the tree")
     # A link in the way of a file is replaced, not followed.
     g.out("a", "rm -rf /tmp/t/in; mkdir /tmp/t/in; ln -s ../outside /tmp/t/in/f; ln -s .. /tmp/t/in/d")
     done(hydrate(g, tar(("f", {}, b"new"), ("d", {"type": tarfile.DIRTYPE, "mode": 0o755}, b""), ("d/outside", {}, b"evil")),
