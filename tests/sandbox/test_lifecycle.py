@@ -307,6 +307,33 @@ def test_ownership(g):
     check(daemon != 0, "berthd is root")
 
 
+def test_workspace_removed(g):
+    """A /workspace that was removed inside is said to be, and made anew by the next start; a link stays one."""
+    g.out("a", "rm -rf /workspace", cwd="/")
+    result = g.exec("a", "true")
+    equal(result.reason, "not_started", result)
+    check("give \"/\" as cwd" in result.facts["message"], result)
+    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "sleep")
+    equal(g.out("a", "pwd; stat -c '%u %g %a' ."), "/workspace\n0 0 755\n", "made anew")
+    g.out("a", "touch kept; cd /; mv workspace other; ln -s other workspace")
+    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "sleep")
+    equal(g.out("a", "ls; readlink /workspace"), "kept\nother\n", "a link")
+
+
+def test_too_long(g):
+    """A variable that no program could be started with is refused by name; so is what execve finds too long."""
+    for method, target, body in (("PUT", "/v1/sandbox/a/env", {"LONG": "x" * 131067}),
+                                 ("PUT", "/v1/sandbox/a", {"env": {"LONG": "x" * 131067}}),
+                                 ("POST", "/v1/sandbox/a/exec", {"argv": ["true"], "env": {"LONG": "x" * 131067}})):
+        reply = g.request(method, target, body)
+        equal((reply.status, reply.json()["code"]), (400, "invalid_request"), reply)
+        check("LONG" in reply.json()["error"] and "131070" in reply.json()["error"], reply)
+    equal(g.request("PUT", "/v1/sandbox/a/env", {"LONG": "x" * 131066}).status, 204, "the longest")
+    equal(g.out("a", "echo ${#LONG}"), "131066\n", "the longest")
+    result = g.exec("a", ["true", "x" * 131072])
+    check("arguments or its environment are too long" in result.facts["message"], result)
+
+
 def fill(path):
     """To the last byte."""
     with open(path, "ab", buffering=0) as file:
@@ -360,7 +387,7 @@ def test_full_disk(g):
         subprocess.run(["umount", "-l", g.state], check=True)
 
 
-RUNNING = [test_implicit, test_create, test_list, test_generation, test_looking, test_restart_needed,
+RUNNING = [test_implicit, test_create, test_list, test_workspace_removed, test_too_long, test_generation, test_looking, test_restart_needed,
            test_single_flight, test_delete, test_limits_written, test_limits, test_limits_refused, test_init_killed, test_ownership]
 main([*RUNNING, test_failed_start, test_false_runtime, test_full_disk],
      start=lambda test: test in RUNNING)
