@@ -291,6 +291,22 @@ static int mount_run(const struct container_host *host, int root, uid_t owner, s
 	return 0;
 }
 
+/*
+ * Where commands run by default. Root inside may remove it, and after that no command could be
+ * started; what stands in its place otherwise is root's own will. No link is followed.
+ */
+static int make_workspace(int root, uid_t owner, struct err *err)
+{
+	if (mkdirat(root, "workspace", 0755) < 0)
+		return errno == EEXIST ? 0
+				       : err_set(err, -errno, ERR_START_FAILED,
+						 "cannot make /workspace: %s", strerror(errno));
+	if (fchownat(root, "workspace", owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_set(err, -errno, ERR_START_FAILED, "cannot make /workspace: %s",
+			       strerror(errno));
+	return 0;
+}
+
 static int add_mounts(const struct container_host *host, const struct rootfs_plan *plan, int root,
 		      struct err *err)
 {
@@ -306,6 +322,8 @@ static int add_mounts(const struct container_host *host, const struct rootfs_pla
 		r = share(root, host->image.shared[i], owner, err);
 	for (size_t i = 0; plan->is_read_only && i < array_len(writable) && r == 0; i++)
 		r = keep_writable(root, writable[i], owner, err);
+	if (r == 0 && !plan->is_read_only)
+		r = make_workspace(root, owner, err);
 	return r < 0 ? r : mount_run(host, root, owner, err);
 }
 

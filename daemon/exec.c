@@ -229,6 +229,15 @@ static void on_refused(struct exec *e, const struct agent_refused *refused)
 		snprintf(end.message, sizeof(end.message), "%s",
 			 "the sandbox has too many background processes for its limit of open "
 			 "files: end some, or raise limits.files");
+	if (refused->stage == AGENT_STAGE_CWD && refused->error == ENOENT &&
+	    strcmp(word, "/workspace") == 0)
+		snprintf(end.message, sizeof(end.message), "%s",
+			 "the working directory /workspace was removed: give \"/\" as cwd, or "
+			 "stop the sandbox: its next start makes it anew");
+	if (refused->stage == AGENT_STAGE_PROGRAM && refused->error == E2BIG)
+		snprintf(end.message, sizeof(end.message),
+			 "%s: %s: its arguments or its environment are too long",
+			 stages[refused->stage], word);
 	if (e->shell && (refused->error == ESRCH || refused->error == EPIPE))
 		snprintf(end.message, sizeof(end.message), "%s",
 			 "the session's shell had just ended: send it again, it gets a fresh one");
@@ -343,14 +352,20 @@ static void keep_word(char word[80], struct str text)
 	word[text.len] = '\0';
 }
 
+/* A session's is the shell: before it stands the name of what feeds it. */
+static struct str program_of(struct str argv)
+{
+	struct str name = str_of(frame_list_next(&argv));
+
+	return argv.len && str_eq(name, STR(AGENT_SESSION)) ? str_of(frame_list_next(&argv)) : name;
+}
+
 static void keep_words(struct exec *e, const struct exec_request *r)
 {
-	struct str argv = r->argv;
-
 	keep_word(e->words[0], r->user);
 	keep_word(e->words[1], r->cwd);
-	if (argv.len)
-		keep_word(e->words[2], str_of(frame_list_next(&argv)));
+	if (r->argv.len)
+		keep_word(e->words[2], program_of(r->argv));
 }
 
 static int args_in_memfd(const struct exec_request *r)

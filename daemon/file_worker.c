@@ -1,6 +1,7 @@
 #include "daemon/file_worker.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -26,12 +27,13 @@ struct file_worker {
 	struct file_request request;
 	struct file_reader reader;
 	enum phase phase;
-	uint64_t left;    /* read: bytes that are wanted; pack: of the entry's data */
-	uint32_t entries; /* that it has told */
-	bool is_complete; /* write, unpack: END was sent */
-	bool is_over;     /* nobody is called any more */
-	bool kill_wanted; /* ... and its process ends now */
-	bool has_moved;   /* something came or went since it was looked at */
+	uint64_t left;                 /* read: bytes that are wanted; pack: of the entry's data */
+	uint32_t entries;              /* that it has told */
+	char entry[FILE_PATH_MAX + 1]; /* pack: the last one, whose bytes may be cut */
+	bool is_complete;              /* write, unpack: END was sent */
+	bool is_over;                  /* nobody is called any more */
+	bool kill_wanted;              /* ... and its process ends now */
+	bool has_moved;                /* something came or went since it was looked at */
 	uv_timer_t
 		timer; /* watching; what must not happen within a call of the exec's; lingering */
 };
@@ -161,6 +163,20 @@ void file_worker_explain(const struct exec_end *end, bool is_cut, struct err *er
 			"the file worker ended without an answer (exit code %d)", end->exit_code);
 }
 
+/* Its last words do not fit between bytes that were promised: an end there is what it says. */
+static void explain(const struct file_worker *w, const struct exec_end *end, struct err *err)
+{
+	bool is_cut = w->phase == READING || w->reader.raw > 0;
+
+	file_worker_explain(end, is_cut, err);
+	if (!is_cut || end->reason != EXEC_EXITED)
+		return;
+	if (w->entry[0])
+		err_wrap(err, -ENODATA, "\"%s\" in \"%.*s\"", w->entry, STR_ARGS(w->request.path));
+	else
+		err_wrap(err, -ENODATA, "\"%.*s\"", STR_ARGS(w->request.path));
+}
+
 static void on_exec_ended(void *arg, const struct exec_end *end)
 {
 	struct file_worker *w = arg;
@@ -168,7 +184,7 @@ static void on_exec_ended(void *arg, const struct exec_end *end)
 
 	w->exec = NULL;
 	if (!w->is_over) {
-		file_worker_explain(end, w->phase == READING, &err);
+		explain(w, end, &err);
 		fail(w, &err);
 	}
 	dispose(w);
@@ -209,6 +225,7 @@ static void take_entry(struct file_worker *w, const struct file_entry *entry)
 	}
 	w->entries++;
 	w->left = entry->stat.size;
+	snprintf(w->entry, sizeof(w->entry), "%.*s", STR_ARGS(entry->name));
 	w->ops->entry(w->arg, entry);
 }
 

@@ -495,9 +495,11 @@ static void on_json_end(void *arg, int status)
 
 	if (!c->x || status == -ECONNRESET)
 		return; /* on_gone() answers */
-	if (status < 0 || c->body_failed)
-		r = err_set(&err, -EFBIG, ERR_PAYLOAD_TOO_LARGE,
-			    "the body is malformed, or larger than %d bytes", EXEC_BODY_MAX);
+	if (status == -EFBIG || c->body_failed)
+		r = err_set(&err, -EFBIG, ERR_PAYLOAD_TOO_LARGE, "the body is larger than %d bytes",
+			    EXEC_BODY_MAX);
+	else if (status < 0)
+		r = err_set(&err, status, ERR_INVALID_REQUEST, "the body is malformed");
 	else
 		r = exec_request_parse(exchange_arena(c->x), text.len ? text : STR(""), &c->request,
 				       &err);

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/directory.h"
 #include "base/holder.h"
+#include "base/log.h"
 
 static int refuse(int fd, const char *state_dir, struct err *err)
 {
@@ -31,14 +32,33 @@ static int refuse(int fd, const char *state_dir, struct err *err)
 		       (int)holder.pid, state_dir, holder.socket, holder.socket);
 }
 
+/* Over what the last one wrote, whose room it then needs no more than. */
+static int write_text(int fd, const char *text, size_t len)
+{
+	ssize_t n = pwrite(fd, text, len, 0);
+
+	if (n < 0 || ftruncate(fd, n) < 0)
+		return -errno;
+	return (size_t)n == len ? 0 : -ENOSPC;
+}
+
+/*
+ * The lock is what matters, its text only helps people: on a full disk we go on without, for it
+ * takes a berthd to remove what fills it. The text of another must not stay then.
+ */
 static int write_holder(int fd, const char *socket, struct err *err)
 {
 	char text[HOLDER_TEXT_MAX];
 	int n = snprintf(text, sizeof(text), "%ld\n%s\n", (long)getpid(), socket);
+	int r = write_text(fd, text, (size_t)n);
 
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
-		return err_set(err, errno ? -errno : -EIO, ERR_INTERNAL,
-			       "the lock file cannot be written: %s", strerror(errno));
+	if (r == -ENOSPC || r == -EDQUOT || r == -EFBIG) {
+		log_warn("the lock file does not say who holds it: %s", strerror(-r));
+		r = ftruncate(fd, 0) < 0 ? -errno : 0;
+	}
+	if (r < 0)
+		return err_set(err, r, ERR_INTERNAL, "the lock file cannot be written: %s",
+			       strerror(-r));
 	return 0;
 }
 

@@ -319,15 +319,14 @@ static int set_modes(struct sqlite3 *db, struct err *err)
 	return 0;
 }
 
-static int open_database(struct store *store, const char *path, struct err *err)
+static int open_once(struct store *store, const char *path, bool is_alone, struct err *err)
 {
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
 	int r;
 
-	r = prepare_file(path, err);
-	if (r < 0)
-		return r;
-	if (sqlite3_open_v2(path, &store->db, flags, NULL) != SQLITE_OK)
+	if (sqlite3_open_v2(path, &store->db, flags, NULL) != SQLITE_OK ||
+	    (is_alone && sqlite3_exec(store->db, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL,
+				      NULL) != SQLITE_OK))
 		return store_error(err, store->db, "opening it");
 	sqlite3_busy_timeout(store->db, BUSY_MS);
 	/* Until it is known to be sound and ours, not even closing it may write to it. */
@@ -344,6 +343,23 @@ static int open_database(struct store *store, const char *path, struct err *err)
 	if (r == 0)
 		sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
 	return r;
+}
+
+/*
+ * The index of the log is a file that is shared with other programs, and needs room on the disk. If
+ * there is none it can be in memory instead, and others are locked out: it takes a berthd to remove
+ * what fills the disk.
+ */
+static int open_database(struct store *store, const char *path, struct err *err)
+{
+	int r = prepare_file(path, err);
+
+	if (r == 0)
+		r = open_once(store, path, false, err);
+	if (r != -ENOSPC || !store->db)
+		return r;
+	close_database(store);
+	return open_once(store, path, true, err);
 }
 
 int store_open(struct store **ret, uv_loop_t *loop, const char *path, enum store_sync sync,

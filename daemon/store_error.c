@@ -33,7 +33,7 @@ static bool is_full(struct sqlite3 *db)
 	if (code == SQLITE_IOERR_WRITE)
 		return is_no_room(write_errno(db, SQLITE_FCNTL_JOURNAL_POINTER)) ||
 		       is_no_room(write_errno(db, SQLITE_FCNTL_FILE_POINTER));
-	return (code & 0xff) == SQLITE_FULL ||
+	return (code & 0xff) == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE ||
 	       ((code & 0xff) == SQLITE_IOERR && is_no_room(sqlite3_system_errno(db)));
 }
 

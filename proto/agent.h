@@ -30,13 +30,14 @@
 #include "base/str.h"
 #include "proto/frame.h"
 
-#define AGENT_ARGS_MAX  (2 * 1024 * 1024) /* argv and env together; past a frame in a memfd */
-#define AGENT_EXECS_MAX 4096              /* that init keeps track of */
-#define AGENT_KEPT_MAX  1024              /* of them, AGENT_EXEC_KEPT; fewer with few files */
-#define AGENT_CWD_MAX   4096
-#define AGENT_USER_MAX  256
-#define AGENT_CELLS_MAX 65535
-#define AGENT_SESSION   "berth-session" /* argv[0] of a session; the others: shells to try */
+#define AGENT_ARGS_MAX   (2 * 1024 * 1024) /* argv and env together; past a frame in a memfd */
+#define AGENT_EXECS_MAX  4096              /* that init keeps track of */
+#define AGENT_KEPT_MAX   1024              /* of them, AGENT_EXEC_KEPT; fewer with few files */
+#define AGENT_CWD_MAX    4096
+#define AGENT_USER_MAX   256
+#define AGENT_CELLS_MAX  65535
+#define AGENT_STRING_MAX 131072          /* one of them with its NUL, as the kernel has it */
+#define AGENT_SESSION    "berth-session" /* argv[0] of a session; the others: shells to try */
 
 enum agent_type {
 	AGENT_HELLO = 1,

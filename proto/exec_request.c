@@ -62,6 +62,11 @@ static int check_env(const struct json_map *env, struct err *err)
 
 		if (!name.len || memchr(name.at, '=', name.len))
 			return exec_refuse(err, "a name in env must not be empty or hold \"=\"");
+		if (name.len + env->items[i].value.len + 2 > AGENT_STRING_MAX)
+			return err_set(err, -E2BIG, ERR_INVALID_REQUEST,
+				       "env: \"%.*s\" is longer than the %d bytes that name and "
+				       "value may have together",
+				       STR_ARGS(name), AGENT_STRING_MAX - 2);
 	}
 	return 0;
 }

@@ -81,7 +81,17 @@ int file_error_set(struct err *err, const struct file_request *request,
 		return err_set(err, error, ERR_INVALID_REQUEST,
 			       "\"%.*s\": it is a %s, not a regular file", STR_ARGS(path),
 			       file_type_name(result->stat.type));
-	if (m.error == EISDIR && (request->op == FILE_OP_REMOVE || request->op == FILE_OP_COPY))
+	if (request->op == FILE_OP_UNPACK && m.error == EXDEV)
+		m = (struct meaning){EXDEV, ERR_INVALID_REQUEST,
+				     "a link leads out of the tree, or to another file system"};
+	if (result->stage == FILE_AT_OTHER && m.error == EISDIR)
+		m.text = "it is a directory, which no file replaces";
+	else if (request->op == FILE_OP_MOVE && m.error == ENOTEMPTY)
+		m.text = "the directory is not empty, so nothing replaces it";
+	else if (request->op == FILE_OP_MOVE && m.error == EEXIST)
+		m.text = "it is no directory, so no directory replaces it";
+	else if (m.error == EISDIR &&
+		 (request->op == FILE_OP_REMOVE || request->op == FILE_OP_COPY))
 		m.text = "it is a directory: that needs recursive";
 	if (m.error == EINVAL && (request->op == FILE_OP_MOVE || request->op == FILE_OP_COPY))
 		m.text = "it cannot go into itself";

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "proto/agent.h"
 #include "proto/frame.h"
 #include "proto/sandbox_id.h"
 #include "proto/settings_times.h"
@@ -256,6 +257,7 @@ static int take_limits(const struct body *b, struct settings_limits *ret, struct
 struct list_rule {
 	const char *field;
 	size_t max;
+	size_t each_max; /* of "NAME=value" with its NUL */
 };
 
 static int check_pairs(const struct json_map *map, const struct list_rule *rule, size_t *ret_size,
@@ -269,6 +271,11 @@ static int check_pairs(const struct json_map *map, const struct list_rule *rule,
 		if (!key.len || memchr(key.at, '=', key.len))
 			return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
 				       "a name in %s must not be empty or hold \"=\"", rule->field);
+		if (key.len + map->items[i].value.len + 2 > rule->each_max)
+			return err_set(err, -E2BIG, ERR_INVALID_REQUEST,
+				       "%s: \"%.*s\" is longer than the %zu bytes that name and "
+				       "value may have together",
+				       rule->field, STR_ARGS(key), rule->each_max - 2);
 		size += key.len + map->items[i].value.len + 2;
 	}
 	if (size > rule->max)
@@ -313,12 +320,12 @@ static void replace(struct str *list, struct str with)
 	*list = with;
 }
 
-static const struct list_rule env_rule = {"env", SETTINGS_ENV_MAX};
+static const struct list_rule env_rule = {"env", SETTINGS_ENV_MAX, AGENT_STRING_MAX};
 
 /* Nothing of `settings` changes before nothing can fail any more. */
 static int take_body(const struct body *b, struct settings *settings, struct err *err)
 {
-	static const struct list_rule labels_rule = {"labels", SETTINGS_LABELS_MAX};
+	static const struct list_rule labels_rule = {"labels", SETTINGS_LABELS_MAX, SIZE_MAX};
 	enum sleep_mode sleep_mode = settings->sleep_mode;
 	struct settings_times times = settings->times;
 	struct settings_limits limits;

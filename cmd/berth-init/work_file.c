@@ -123,8 +123,8 @@ int work_read(struct work *w)
 	/* The size was promised: a file that became shorter can only be cut. */
 	if (error == 0 && !is_text && data.size)
 		error = -ENODATA;
-	if (error == 0)
-		error = stream_flush(&w->stream);
+	if (stream_flush(&w->stream) < 0)
+		error = -EPIPE;
 	return error < 0 ? -EPIPE : 0;
 }
 

@@ -53,18 +53,26 @@ static int get_xattrs(int fd, char bytes[FILE_XATTRS_MAX], struct str *ret)
 	return 0;
 }
 
-/* DATA or HOLE, and the bytes: those of a file that became shorter are zeros. */
+/*
+ * DATA and the bytes. They were promised, so no word about a file that became shorter or that
+ * cannot be read fits behind a part of them: the stream ends within it, which says so.
+ */
 static int put_part(struct work *w, int fd, off_t at, off_t end)
 {
 	struct file_data part = {(uint64_t)(end - at)};
 	uint64_t left = part.size;
-	int error = 0;
+	int error;
 
-	if (left)
-		error = stream_put(&w->stream, FILE_DATA, file_data_fields, &part);
-	if (error == 0)
-		error = stream_put_file(&w->stream, fd, &at, &left);
-	return error < 0 ? error : stream_put_zeros(&w->stream, left);
+	if (!left)
+		return 0;
+	error = stream_put(&w->stream, FILE_DATA, file_data_fields, &part);
+	if (error < 0)
+		return error;
+	error = stream_put_file(&w->stream, fd, &at, &left);
+	if (error == 0 && !left)
+		return 0;
+	stream_flush(&w->stream);
+	return -EPIPE;
 }
 
 static int put_hole(struct work *w, off_t at, off_t end)

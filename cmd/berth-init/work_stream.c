@@ -186,20 +186,6 @@ int stream_put_bytes(struct stream *s, const char *bytes, size_t size)
 	return 0;
 }
 
-int stream_put_zeros(struct stream *s, uint64_t size)
-{
-	static const char zeros[4096];
-	int error = 0;
-
-	while (size && error == 0) {
-		size_t part = size < sizeof(zeros) ? (size_t)size : sizeof(zeros);
-
-		error = stream_put_bytes(s, zeros, part);
-		size -= part;
-	}
-	return error;
-}
-
 /* By way of our own memory: what is small, and what cannot be spliced. 0: the file's end. */
 static ssize_t pump_out(struct stream *s, int fd, off_t offset, uint64_t left)
 {

@@ -34,7 +34,6 @@ int stream_skip(struct stream *s, uint64_t size);
 int stream_put(struct stream *s, uint16_t type, const struct frame_field *fields,
 	       const void *value);
 int stream_put_bytes(struct stream *s, const char *bytes, size_t size);
-int stream_put_zeros(struct stream *s, uint64_t size);
 /* From *offset on, until *left is 0 or the file ends; moves both. */
 int stream_put_file(struct stream *s, int fd, off_t *offset, uint64_t *left);
 int stream_flush(struct stream *s);

@@ -67,7 +67,8 @@ int work_move(struct work *w)
 		return work_at(w, FILE_AT_OTHER, error);
 	w->result.is_new = place_stat(&to, &st) == -ENOENT;
 	if (renameat(from.fd, from.name, to.fd, to.name) < 0)
-		return work_at(w, FILE_AT_OTHER, -errno);
+		/* ENOTDIR: `other` itself, not what is above it; that was found. */
+		return work_at(w, FILE_AT_OTHER, errno == ENOTDIR ? -EEXIST : -errno);
 	return 0;
 }
 

@@ -321,6 +321,24 @@ def test_tar(g):
     check("archive" in c.run("tar", "-x", "a", content=b"no archive" * 999, code=1), "nonsense")
 
 
+def test_shorter(g):
+    """tar and cp -r say it and fail when a file becomes shorter while it is read."""
+    c = Cli(g)
+    for args in (("tar", "a:tr"), ("cp", "-r", "a:tr", "tr")):
+        g.out("a", "mkdir -p tr; head -c 300M /dev/zero | tr '\\0' x >tr/f")
+        process = c.popen(*args)
+        if args[0] == "tar":
+            process.stdout.read(MB)
+        else:
+            while process.poll() is None and not any(f for _, _, f in os.walk(c.dir)):
+                pass  # not a moment may pass between its first byte and the stop
+            process.send_signal(signal.SIGSTOP)
+        g.out("a", "truncate -s 1M tr/f")
+        process.send_signal(signal.SIGCONT)
+        _, err = process.communicate(timeout=120)
+        check(process.returncode not in (0, 130) and b"broke off" in err, args, process.returncode, err)
+
+
 def test_watch(g):
     """watch prints each event, as text that hurts nobody or as JSON, until it ends or Ctrl-C comes."""
     c = Cli(g)
@@ -420,5 +438,5 @@ def test_interrupted_out(g):
 if __name__ == "__main__":
     os.umask(0o022)
     main([test_cat_put, test_files, test_cp_files, test_cp_trees, test_cp_odd_trees, test_cp_too_deep,
-          test_cp_left_out, test_cp_directories, test_standard, test_tar, test_watch,
+          test_cp_left_out, test_cp_directories, test_standard, test_tar, test_shorter, test_watch,
           test_interrupted_in, test_interrupted_out])

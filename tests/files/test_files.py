@@ -252,6 +252,15 @@ def test_changes(g):
                              ("move", {"from": "/a", "from_base64": "L2E=", "to": "/b"}, "from"),
                              ("move", {"from_base64": "!", "to": "/b"}, "from_base64")):
         refused(post(g, verb, **body), 400, "invalid_request", word)
+    g.out("a", "mkdir empty")
+    refused(post(g, "copy", **{"from": "/workspace/moved", "to": "/workspace/t", "recursive": True}), 400, "invalid_request",
+            "workspace/t", "is a directory, which no file replaces")
+    reply = post(g, "move", **{"from": "/workspace/empty", "to": "/workspace/t"})
+    refused(reply, 409, "conflict", "workspace/t", "not empty")
+    check("recursive" not in reply.json()["error"], reply)
+    refused(post(g, "move", **{"from": "/workspace/empty", "to": "/workspace/moved"}), 409, "conflict", "workspace/moved",
+            "no directory replaces it")
+    refused(post(g, "move", **{"from": "/workspace/empty", "to": "/workspace/moved/x"}), 400, "invalid_request", "part of")
     for verb in ("mount", "unmount"):
         refused(post(g, verb), 501, "unsupported")
 

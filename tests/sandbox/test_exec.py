@@ -262,6 +262,7 @@ def test_huge_arguments(g):
     g.refuse("a", ["true", *["x" * 100000] * 30])
     reply = g.request("POST", "/v1/sandbox/a/exec", b'{"argv":["' + b"x" * (25 * MB) + b'"]}')
     equal(reply.status, 413, reply)
+    check("larger than" in reply.json()["error"] and "malformed" not in reply.json()["error"], reply)
     ended(g.exec("a", ["true"]), "exited", 0)
 
 

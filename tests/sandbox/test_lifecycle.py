@@ -1,10 +1,12 @@
 """From the first request to delete: states, generations, single flight, limits, failures."""
 
+import errno
 import os
 import stat
+import subprocess
 
 import ground
-from ground import at_once, check, equal, main, until
+from ground import at_once, check, equal, main, only, until
 
 
 def ids_of(reply):
@@ -306,7 +308,87 @@ def test_ownership(g):
     check(daemon != 0, "berthd is root")
 
 
-RUNNING = [test_implicit, test_create, test_list, test_generation, test_looking, test_restart_needed,
+def test_workspace_removed(g):
+    """A /workspace that was removed inside is said to be, and made anew by the next start; a link stays one."""
+    g.out("a", "rm -rf /workspace", cwd="/")
+    result = g.exec("a", "true")
+    equal(result.reason, "not_started", result)
+    check("give \"/\" as cwd" in result.facts["message"], result)
+    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "sleep")
+    equal(g.out("a", "pwd; stat -c '%u %g %a' ."), "/workspace\n0 0 755\n", "made anew")
+    g.out("a", "touch kept; cd /; mv workspace other; ln -s other workspace")
+    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "sleep")
+    equal(g.out("a", "ls; readlink /workspace"), "kept\nother\n", "a link")
+
+
+def test_too_long(g):
+    """A variable that no program could be started with is refused by name; so is what execve finds too long."""
+    for method, target, body in (("PUT", "/v1/sandbox/a/env", {"LONG": "x" * 131067}),
+                                 ("PUT", "/v1/sandbox/a", {"env": {"LONG": "x" * 131067}}),
+                                 ("POST", "/v1/sandbox/a/exec", {"argv": ["true"], "env": {"LONG": "x" * 131067}})):
+        reply = g.request(method, target, body)
+        equal((reply.status, reply.json()["code"]), (400, "invalid_request"), reply)
+        check("LONG" in reply.json()["error"] and "131070" in reply.json()["error"], reply)
+    equal(g.request("PUT", "/v1/sandbox/a/env", {"LONG": "x" * 131066}).status, 204, "the longest")
+    equal(g.out("a", "echo ${#LONG}"), "131066\n", "the longest")
+    result = g.exec("a", ["true", "x" * 131072])
+    check("arguments or its environment are too long" in result.facts["message"], result)
+
+
+def fill(path):
+    """To the last byte."""
+    with open(path, "ab", buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while file.write(b"x" * size):
+                    pass
+            except OSError as error:
+                equal(error.errno, errno.ENOSPC, path)
+
+
+def end_all(g):
+    if g.berthd and g.berthd.poll() is None:
+        g.berthd.terminate()
+        g.berthd.wait(ground.TIMEOUT)
+    until(lambda: not g.keepers(), "the keeper to go")
+
+
+@only("root")
+def test_full_disk(g):
+    """On a full disk berthd starts, after its end and after its death, and DELETE makes room."""
+    image, full = g.path("disk.img"), os.path.join(g.state, "full")
+    with open(image, "wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
+    os.mkdir(g.state)
+    subprocess.run(["mount", "-o", "loop", image, g.state], check=True)
+    try:
+        for is_killed in (False, True):
+            g.start()
+            for name in ("a", "b"):
+                g.out(name, "head -c 8M /dev/zero >big")
+                equal(g.request("POST", f"/v1/sandbox/{name}/sleep").status, 200, name)
+            if is_killed:
+                g.kill_berthd()
+            end_all(g)
+            fill(full)
+            g.start()
+            equal(sorted(s["id"] for s in g.list_all()), ["a", "b"], "what it knows")
+            equal(g.request("DELETE", "/v1/sandbox/a").status, 204, "delete")
+            equal([s["id"] for s in g.list_all()], ["b"], "what is left")
+            equal(g.out("b", "wc -c <big"), f"{8 << 20}\n", "there is room again")
+            os.remove(full)
+            equal(g.request("DELETE", "/v1/sandbox/b").status, 204, "delete")
+            end_all(g)
+        equal(g.sandbox_files(), [], "disks and folders of sandboxes")
+    finally:
+        if g.berthd and g.berthd.poll() is None:
+            g.kill_berthd()
+        g.kill([pid for pid in (g.monitor_pid(), *g.keepers()) if pid])
+        subprocess.run(["umount", "-l", g.state], check=True)
+
+
+RUNNING = [test_implicit, test_create, test_list, test_workspace_removed, test_too_long, test_generation, test_looking, test_restart_needed,
            test_single_flight, test_delete, test_limits_written, test_limits, test_limits_refused, test_init_killed, test_ownership]
-main([*RUNNING, test_failed_start, test_false_runtime],
+main([*RUNNING, test_failed_start, test_false_runtime, test_full_disk],
      start=lambda test: test in RUNNING)

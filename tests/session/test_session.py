@@ -379,6 +379,7 @@ def test_routes(g):
                          ({"shell": "cat"}, 502), ({"cwd": "/nope"}, 502), ({"user": "nobody-there"}, 502)):
         reply = g.request("POST", "/v1/sandbox/a/session", body)
         equal(reply.status, status, f"{body}: {reply}")
+        check("shell" not in body or status != 502 or body["shell"] in reply.json()["error"], reply)
     for bad in ("a/b", "-a", "x" * 129, "\u00e9"):
         equal(g.request("POST", "/v1/sandbox/a/exec", {"command": "true"}, Session_Id=bad.encode("latin-1").decode("latin-1"))
               .status, 400, bad)

@@ -38,6 +38,8 @@ static void test_codes(void)
 
 static void test_sentences(void)
 {
+	const struct file_request copy = {
+		.op = FILE_OP_COPY, .path = STR("/a"), .other = STR("/b")};
 	struct file_result result = {.error = ENOENT, .stage = FILE_AT_OTHER};
 	struct err err;
 
@@ -50,6 +52,18 @@ static void test_sentences(void)
 	file_error_set(&err, &request, &result);
 	check(err.code == ERR_INVALID_REQUEST);
 	check_str(err.sentence, "\"/a\": it is a fifo, not a regular file");
+	result = (struct file_result){.error = ENOTEMPTY, .stage = FILE_AT_OTHER};
+	file_error_set(&err, &request, &result);
+	check(err.code == ERR_CONFLICT && !strstr(err.sentence, "recursive"));
+	result.error = EEXIST;
+	file_error_set(&err, &request, &result);
+	check_str(err.sentence, "\"/b\": it is no directory, so no directory replaces it");
+	result.error = EISDIR;
+	file_error_set(&err, &copy, &result);
+	check_str(err.sentence, "\"/b\": it is a directory, which no file replaces");
+	result.stage = FILE_AT_PATH;
+	file_error_set(&err, &copy, &result);
+	check(strstr(err.sentence, "needs recursive"));
 	tap_ok("the sentence says where, and what is there instead");
 }
 

@@ -64,6 +64,7 @@ struct heard {
 	size_t offered; /* of the pipe, at most */
 	size_t moves;   /* so much it takes by itself */
 	enum err_code code;
+	char sentence[512];
 	struct file_worker *worker;
 	bool drops; /* at `begun` */
 };
@@ -108,6 +109,7 @@ static void on_ended(void *arg, const struct file_result *result, const struct e
 
 	h->ended++;
 	h->code = err ? err->code : ERR_NONE;
+	snprintf(h->sentence, sizeof(h->sentence), "%s", err ? err->sentence : "");
 }
 
 static const struct file_worker_ops ops = {.begun = on_begun,
@@ -319,6 +321,14 @@ static void test_ends(void)
 	say_bytes("hell", 4);
 	end(EXEC_EXITED);
 	check(h.bytes == 4 && h.ended == 1 && h.code == ERR_EXEC_ERROR);
+	start(&h, FILE_OP_PACK);
+	say_result(0, 0);
+	say(FILE_ENTRY, file_entry_fields, &(struct file_entry){.name = STR("n"), .stat.size = 5});
+	say_data(FILE_DATA, 5);
+	say_bytes("hell", 4);
+	end(EXEC_EXITED);
+	check(h.bytes == 4 && h.ended == 1 && h.code == ERR_EXEC_ERROR);
+	check_str(h.sentence, "\"n\" in \"/f\": the file became shorter while it was read");
 	tap_ok("a worker that ends without its answer is an error");
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -43,6 +44,40 @@ static void test_take(void)
 	close(fd);
 	check(!holder_find(state, &holder) && !holder_find(scratch_path("none"), &holder));
 	tap_ok("the lock is taken once, and names its holder");
+}
+
+/* A limit of the size stands for the disk. */
+static void test_full(void)
+{
+	const char *state = scratch_path("full"), *path = scratch_path("full/berthd/lock");
+	struct rlimit before, none;
+	struct err err = {0};
+	struct holder holder;
+	struct stat st;
+	int fd = -1, other = -1;
+
+	signal(SIGXFSZ, SIG_IGN);
+	check(getrlimit(RLIMIT_FSIZE, &before) == 0);
+	check(lock_take(&fd, state, "/x/api.sock", &err) == 0);
+	close(fd);
+	for (rlim_t room = 0; room < 8; room += 4) {
+		none = (struct rlimit){room, before.rlim_max};
+		check(setrlimit(RLIMIT_FSIZE, &none) == 0);
+		check(lock_take(&fd, state, "/y/api.sock", &err) == 0);
+		check(setrlimit(RLIMIT_FSIZE, &before) == 0);
+		check(stat(path, &st) == 0 && st.st_size == 0);
+		check(lock_take(&other, state, "/z/api.sock", &err) == -EBUSY);
+		check(strstr(err.sentence, "another berthd uses"));
+		check(!holder_find(state, &holder));
+		close(fd);
+	}
+	check(lock_take(&fd, state, "/y/api.sock", &err) == 0);
+	check(holder_find(state, &holder) && strcmp(holder.socket, "/y/api.sock") == 0);
+	close(fd);
+	check(lock_take(&fd, state, "/y", &err) == 0);
+	check(holder_find(state, &holder) && strcmp(holder.socket, "/y") == 0);
+	close(fd);
+	tap_ok("without room for its text the lock is held all the same");
 }
 
 static void test_killed(void)
@@ -147,6 +182,7 @@ int main(void)
 {
 	scratch_make();
 	test_take();
+	test_full();
 	test_killed();
 	test_directories();
 	return tap_done();

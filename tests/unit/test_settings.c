@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "proto/agent.h"
 #include "proto/frame.h"
 #include "tests/unit/tap.h"
 
@@ -251,22 +252,40 @@ static void test_bridge(void)
 	settings_close(&q.settings);
 }
 
+/* Of variables that have `each` bytes, as many as fill `size`; the last has `more`. */
+static void make_env(char *text, size_t size, size_t each, size_t more)
+{
+	char *at = text + sprintf(text, "{\"env\":{");
+
+	for (size_t i = 0; i < size / each; i++) {
+		size_t len = each - 3 + (i + 1 == size / each ? more : 0);
+
+		at += sprintf(at, "%s\"%c\":\"", i ? "," : "", (char)('A' + i));
+		memset(at, 'x', len);
+		at += len;
+		*at++ = '"';
+	}
+	strcpy(at, "}}");
+}
+
 static void test_size(void)
 {
 	struct settings_request q = {0};
-	size_t len = SETTINGS_ENV_MAX;
-	cleanup_free char *text = malloc(len + 64);
-	size_t head = (size_t)snprintf(text, 64, "{\"env\":{\"A\":\"");
+	static char text[SETTINGS_ENV_MAX + 4096];
 
 	settings_init(&q.settings);
-	memset(text + head, 'x', len);
-	snprintf(text + head + len - 3, 64, "\"}}");
+	make_env(text, SETTINGS_ENV_MAX, 65536, 0);
 	check(read_text(&q, text) == 0 && q.settings.env.len == SETTINGS_ENV_MAX);
-	snprintf(text + head + len - 3, 64, "x\"}}");
+	make_env(text, SETTINGS_ENV_MAX, 65536, 1);
 	check(read_text(&q, text) == -E2BIG && err.code == ERR_INVALID_REQUEST);
 	check(strncmp(err.sentence, "env must not be larger", 22) == 0);
 	check(q.settings.env.len == SETTINGS_ENV_MAX);
-	tap_ok("the environment has a limit");
+	make_env(text, AGENT_STRING_MAX, AGENT_STRING_MAX, 0);
+	check(read_text(&q, text) == 0 && q.settings.env.len == AGENT_STRING_MAX);
+	make_env(text, AGENT_STRING_MAX, AGENT_STRING_MAX, 1);
+	check(read_text(&q, text) == -E2BIG && err.code == ERR_INVALID_REQUEST);
+	check(strncmp(err.sentence, "env: \"A\" is longer", 19) == 0);
+	tap_ok("the environment has a limit, and each variable");
 	settings_close(&q.settings);
 }
 
