@@ -16,8 +16,8 @@
 #define LOOKS         4 /* in one idle time */
 #define LOOK_MIN_MS   100
 #define LOOK_MAX_MS   5000
-#define BUSY_PERCENT  5  /* of one processor, since the last look: less is a trifle */
-#define ANSWER_MAX_MS 50 /* that an init has to tell what was used, before all else is decided */
+#define BUSY_PERCENT  5    /* of one processor, since the last look: less is a trifle */
+#define ANSWER_MAX_MS 2000 /* that an init has to tell what was used, before that is decided */
 
 struct activity {
 	struct sandbox *sb; /* NULL: only its timer is left of it */
@@ -27,8 +27,10 @@ struct activity {
 	void (*over)(struct sandbox *sb);
 
 	uint64_t looked_ms, used_us; /* at the last look at its processor time; 0: none yet */
+	unsigned looks;              /* since it is idle */
 	int64_t busy_since_ms;       /* by the wall's; 0: it is not */
 	bool is_asked;               /* its init was */
+	bool is_resting;             /* it is frozen, and not on its way there or back */
 };
 
 static uint64_t now_of(const struct activity *a)
@@ -105,17 +107,28 @@ static void note_usage(struct activity *a, uint64_t used_us)
 	a->used_us = used_us;
 }
 
+static void forget_usage(struct activity *a)
+{
+	a->looked_ms = 0;
+	a->looks = 0;
+	a->busy_since_ms = 0;
+	a->is_asked = false;
+}
+
 /* False: the answer is awaited. */
 static bool look(struct activity *a)
 {
 	uint64_t used_us;
 
+	a->looks++;
 	if (read_usage(a->sb, &used_us) == 0) {
 		note_usage(a, used_us);
 		return true;
 	}
-	if (a->is_asked)
+	if (a->is_asked) {
+		a->is_asked = false;
 		return true; /* it did not answer: that is its own loss */
+	}
 	a->is_asked = a->sb->agent &&
 		      agent_send(a->sb->agent, &(struct channel_message){
 						       .head = {AGENT_USAGE, FRAME_VERSION, 0},
@@ -132,9 +145,9 @@ static void arm(struct activity *a)
 {
 	uint64_t due = due_of(a), now = now_of(a);
 
-	/* The first of them only sees where it stands. */
+	/* The first look only sees where it stands: there must be another. */
 	if (!is_held(a) && settings_of(a)->times.sleep_after != SETTINGS_NEVER &&
-	    due > now + look_ms(a))
+	    (due > now + look_ms(a) || a->looks < 2))
 		due = now + look_ms(a);
 	if (due == UINT64_MAX)
 		uv_timer_stop(&a->timer);
@@ -147,10 +160,9 @@ static void decide(struct activity *a)
 	struct sandbox *sb = a->sb;
 	uint64_t now = now_of(a);
 
-	a->is_asked = false;
 	if (now >= later(a->woke_ms, settings_of(a)->times.max_awake))
 		sandbox_fall_asleep(sb, SLEPT_MAX_AWAKE);
-	else if (now >= due_of(a))
+	else if (now >= due_of(a) && a->looks >= 2)
 		sandbox_fall_asleep(sb, SLEPT_IDLE);
 	else
 		arm(a);
@@ -176,6 +188,7 @@ void activity_used(struct sandbox *sb, uint64_t cpu_us)
 
 	if (!a->is_asked || a->over || sb->state != SANDBOX_RUNNING)
 		return;
+	a->is_asked = false;
 	note_usage(a, cpu_us);
 	decide(a);
 }
@@ -191,8 +204,7 @@ void hold_begin(struct hold *hold, struct sandbox *sb, enum hold_kind kind)
 	hold->since_ms = registry_now_ms();
 	list_init(&hold->link);
 	list_append(&sb->activity->holds, &hold->link);
-	sb->activity->looked_ms = 0;
-	sb->activity->busy_since_ms = 0;
+	forget_usage(sb->activity);
 }
 
 void hold_end(struct hold *hold)
@@ -219,7 +231,7 @@ void activity_changed(struct sandbox *sb)
 {
 	if (sb->state == SANDBOX_RUNNING)
 		arm(sb->activity);
-	else if (sb->state == SANDBOX_FROZEN)
+	else if (sb->state == SANDBOX_FROZEN && sb->activity->is_resting)
 		activity_rest(sb);
 }
 
@@ -266,11 +278,16 @@ void activity_wake(struct sandbox *sb)
 {
 	struct activity *a = sb->activity;
 
-	a->over = NULL;
-	a->is_asked = false;
-	a->looked_ms = 0;
-	a->busy_since_ms = 0;
 	a->woke_ms = now_of(a);
+	activity_go_on(sb);
+}
+
+void activity_go_on(struct sandbox *sb)
+{
+	struct activity *a = sb->activity;
+
+	a->over = NULL;
+	forget_usage(a);
 	activity_touch(sb);
 	arm(a);
 }
@@ -282,10 +299,10 @@ static void on_rested(struct sandbox *sb)
 
 void activity_rest(struct sandbox *sb)
 {
-	if (sb->settings.times.stop_after == SETTINGS_NEVER)
-		activity_end(sb);
-	else
+	activity_end(sb);
+	if (sb->settings.times.stop_after != SETTINGS_NEVER)
 		activity_limit(sb, sb->settings.times.stop_after, on_rested);
+	sb->activity->is_resting = true;
 }
 
 void activity_limit(struct sandbox *sb, uint64_t ms, void (*over)(struct sandbox *sb))
@@ -297,6 +314,7 @@ void activity_limit(struct sandbox *sb, uint64_t ms, void (*over)(struct sandbox
 void activity_end(struct sandbox *sb)
 {
 	uv_timer_stop(&sb->activity->timer);
+	sb->activity->is_resting = false;
 }
 
 /* --- showing --- */

@@ -56,8 +56,10 @@ void activity_changed(struct sandbox *sb);
 /* How much processor time it has used, as its init says. */
 void activity_used(struct sandbox *sb, uint64_t cpu_us);
 
-/* It runs: since now, or `is_thawed`, again. */
+/* It runs since now. */
 void activity_wake(struct sandbox *sb);
+/* It runs, and did so all the time: it could not be frozen. */
+void activity_go_on(struct sandbox *sb);
 /* It is frozen; sandbox_sleep() to stop it follows after its stop_after. */
 void activity_rest(struct sandbox *sb);
 /* Calls `over` after so long, unless another of these comes before. */

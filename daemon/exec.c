@@ -254,6 +254,7 @@ static void on_exited(struct exec *e, const struct agent_exited *exited)
 	if (e->state != EXEC_RUNNING)
 		return;
 	e->exited = *exited;
+	e->is_stopped = exec_is_asked_to_stop(e);
 	e->state = EXEC_DRAINING;
 	/* How long a slow client reads is not its time; but what a kept one left running is it. */
 	if (!e->is_ending && !e->is_kept)

@@ -232,9 +232,9 @@ static void judge(const struct exec *e, struct exec_end *end)
 }
 
 /* Somebody said stop or delete; execs that still run are killed by that, and not lost. */
-static bool is_asked_to_stop(const struct sandbox *sb)
+bool exec_is_asked_to_stop(const struct exec *e)
 {
-	return sb->state == SANDBOX_STOPPING && !sb->is_condemned;
+	return e->sb->state == SANDBOX_STOPPING && !e->sb->is_condemned;
 }
 
 /* What is sent for that: first by init, and then by the kernel. */
@@ -255,7 +255,7 @@ struct exec_end exec_judge_exit(const struct exec *e)
 		end.reason = EXEC_SIGNALED;
 		end.signal = WTERMSIG(status);
 		end.exit_code = 128 + end.signal;
-		if (is_stop_signal(end.signal) && is_asked_to_stop(e->sb))
+		if (is_stop_signal(end.signal) && (e->is_stopped || exec_is_asked_to_stop(e)))
 			end.reason = EXEC_KILLED;
 		else if (end.signal == SIGKILL && !e->is_ending)
 			judge(e, &end);
@@ -326,6 +326,7 @@ static void kill_tree(struct exec *e)
 	struct agent_end end = {e->number};
 
 	e->is_kill_sent = true;
+	sandbox_wake(e->sb); /* only init can tell how it ended */
 	uv_timer_start(&e->timer, on_ending_late, PROOF_LIMIT_MS, 0);
 	if (e->shell) {
 		e->shell->end(e->shell);
@@ -333,7 +334,6 @@ static void kill_tree(struct exec *e)
 		e->call.done = on_group_ended;
 		keeper_group_end(registry_keeper(e->sb->registry), &e->call, &group);
 	} else if (e->sb->agent) {
-		sandbox_wake(e->sb); /* init has to do it */
 		agent_send(e->sb->agent, &(struct channel_message){
 						 .head = {AGENT_END, FRAME_VERSION, 0},
 						 .fields = agent_end_fields,

@@ -57,6 +57,7 @@ struct exec {
 	bool is_proven;    /* ... and nothing of it is left */
 	bool is_kill_sent; /* ... and whoever can has been asked to */
 	bool is_lost;      /* ... but how it ended nobody will tell */
+	bool is_stopped;   /* its main process exited while its sandbox was being stopped */
 	bool is_abandoned;
 	bool is_closed;
 	enum exec_reason end_reason; /* why it is being ended */
@@ -87,6 +88,8 @@ void exec_finish(struct exec *e, struct exec_end *end);
 void exec_finish_exited(struct exec *e);
 /* It needs its shell no more: the next command may have it. */
 void exec_leave_shell(struct exec *e);
+/* Its sandbox is being stopped, because somebody wanted that. */
+bool exec_is_asked_to_stop(const struct exec *e);
 /* How its main process exited. */
 struct exec_end exec_judge_exit(const struct exec *e);
 /* Without a status: by what was done to it. */

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "daemon/berthd.h"
+#include "daemon/activity.h"
 #include "daemon/exec.h"
 #include "daemon/handle_process.h"
 #include "daemon/handle_sandbox.h"
@@ -46,6 +47,7 @@ struct exec_call {
 	struct exec *exec;
 	struct str session; /* its ID, from the head; "": none */
 	struct session_wait turn;
+	struct hold hold; /* while it waits for that */
 	uv_loop_t *loop;
 
 	struct buf body; /* JSON */
@@ -67,6 +69,7 @@ static void release(struct exec_call *c)
 {
 	if (c->exec || c->sse_open || c->x)
 		return;
+	hold_end(&c->hold);
 	for (int i = 0; i < 2; i++)
 		buf_close(&c->kept[i].bytes);
 	buf_close(&c->body);
@@ -382,6 +385,7 @@ static void run(struct exec_call *c)
 	struct err err;
 
 	c->exec = exec_new(c->sb, &c->request, &exec_ops, c, &err);
+	hold_end(&c->hold);
 	if (!c->exec) {
 		if (c->request.shell || !handle_again(c->x, c->sb, &c->wait))
 			fail(c, &err);
@@ -431,7 +435,8 @@ static void start(struct exec_call *c)
 	if (!s)
 		r = session_new(c->sb, &fact, &s, &err);
 	if (r == 0)
-		r = session_enter(s, &c->turn, &err);
+		hold_begin(&c->hold, c->sb, HOLD_REQUEST);
+	r = session_enter(s, &c->turn, &err);
 	if (r < 0)
 		fail(c, &err);
 }

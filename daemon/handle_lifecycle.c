@@ -1,6 +1,7 @@
 /* Routes of a sandbox's life: start, stop, removal, and whether it runs. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "daemon/activity.h"
@@ -88,16 +89,17 @@ static void reply_running(struct exchange *x, struct sandbox *sb)
 		on_pinged(x, false);
 }
 
-/* One that never ran sleeps as well as one that was stopped. */
+/* One that never ran sleeps as well, and so does one that an earlier berthd has put to sleep. */
 static void reply_slept(struct exchange *x, struct sandbox *sb)
 {
 	struct sandbox_receipt receipt = sb->last_sleep;
 	struct json_writer w;
 
 	if (receipt.mode == SLEEP_AUTO)
-		receipt = (struct sandbox_receipt){.mode = SLEEP_STOP,
-						   .generation = sb->generation,
-						   .at_ms = registry_now_ms()};
+		receipt = (struct sandbox_receipt){
+			.mode = sb->state == SANDBOX_FROZEN ? SLEEP_FREEZE : SLEEP_STOP,
+			.generation = sb->generation,
+			.at_ms = registry_now_ms()};
 	handle_generation(x, sb);
 	json_writer_init(&w, false);
 	sandbox_write_receipt(&receipt, &w);
@@ -198,13 +200,14 @@ void handle_sandbox_heartbeat(struct exchange *x)
 	struct err err;
 	int r = handle_find(x, false, &sb, &err);
 
-	if (r == 0 && sb->state != SANDBOX_RUNNING)
+	if (r == 0 && strcmp(sandbox_state_name(sb), "running") != 0)
 		r = err_set(&err, -ESRCH, ERR_CONFLICT,
 			    "the sandbox does not run: POST .../wake wakes it");
 	if (r < 0) {
 		exchange_reply_err(x, &err);
 		return;
 	}
+	sandbox_wake(sb); /* it was just about to sleep */
 	activity_touch(sb);
 	handle_generation(x, sb);
 	json_writer_init(&w, false);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "daemon/activity.h"
 #include "daemon/berthd.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
@@ -292,6 +293,7 @@ struct ending {
 /* One that was named, or all. What was asked for goes on if the client goes away. */
 struct end_call {
 	struct exchange *x;
+	struct hold hold;
 	bool is_list;
 	uint64_t generation;
 	unsigned pending;
@@ -321,6 +323,7 @@ static void finish_end(struct end_call *c)
 {
 	if (c->pending)
 		return;
+	hold_end(&c->hold);
 	if (c->x) {
 		exchange_on_gone(c->x, NULL, NULL);
 		if (!c->is_list && c->items[0].is_gone)
@@ -351,7 +354,7 @@ static void on_end_gone(void *arg)
 	exchange_reply_gone(take(c->x));
 }
 
-static struct end_call *end_call_new(struct exchange *x, const struct sandbox *sb, size_t room)
+static struct end_call *end_call_new(struct exchange *x, struct sandbox *sb, size_t room)
 {
 	struct end_call *c = calloc(1, sizeof(*c) + room * sizeof(struct ending));
 
@@ -361,6 +364,7 @@ static struct end_call *end_call_new(struct exchange *x, const struct sandbox *s
 	}
 	c->x = x;
 	c->pending = 1; /* the caller, until all were asked */
+	hold_begin(&c->hold, sb, HOLD_REQUEST);
 	handle_generation(x, sb);
 	exchange_on_gone(x, on_end_gone, c);
 	return c;

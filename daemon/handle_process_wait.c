@@ -461,7 +461,7 @@ void handle_process_wait(struct exchange *x)
 	c->handles = 2;
 	handle_generation(x, p->sb);
 	exchange_on_gone(x, on_gone, c);
-	if (p->sb->state == SANDBOX_RUNNING)
+	if (p->state != PROCESS_ENDED)
 		hold_begin(&c->hold, p->sb, HOLD_REQUEST);
 	if (begin(c, &b, &err) < 0)
 		reply_err(c, &err);

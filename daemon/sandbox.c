@@ -66,6 +66,8 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state state)
 	log_info("sandbox=%s generation=%llu %s -> %s", sb->id.text,
 		 (unsigned long long)sb->generation, names[sb->state], names[state]);
 	sb->state = state;
+	if (state == SANDBOX_RUNNING)
+		sb->is_wake_wanted = false;
 }
 
 void sandbox_tell(struct sandbox *sb, struct list *waits, const struct err *err)

@@ -24,7 +24,9 @@ void sandbox_groups_refill(struct sandbox *sb)
 {
 	struct keeper_ref ref = {str_of(sb->id.text), sb->generation};
 
-	if (sb->is_group_asked || sb->groups_len >= KEEPER_GROUPS_FIRST ||
+	/* Whoever is on the way to sleep needs no more, and would drop them. */
+	if (sb->state != SANDBOX_RUNNING || sb->is_group_asked ||
+	    sb->groups_len >= KEEPER_GROUPS_FIRST ||
 	    !(keeper_abilities(registry_keeper(sb->registry)) & KEEPER_HAS_GROUPS))
 		return;
 	sb->is_group_asked = true;
@@ -46,7 +48,8 @@ void sandbox_group_give(struct sandbox *sb, struct sandbox_group group)
 {
 	if (group.fd < 0)
 		return;
-	if (sb->state == SANDBOX_RUNNING && sb->groups_len < SANDBOX_GROUPS_MAX) {
+	if ((sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_FROZEN) &&
+	    sb->groups_len < SANDBOX_GROUPS_MAX) {
 		sb->groups[sb->groups_len++] = group;
 		return;
 	}

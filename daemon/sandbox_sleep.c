@@ -6,7 +6,9 @@
 #include "base/log.h"
 #include "daemon/activity.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_group.h"
 #include "daemon/sandbox_state.h"
+#include "daemon/session.h"
 #include "proto/time_text.h"
 
 static bool can_freeze(const struct sandbox *sb)
@@ -16,24 +18,41 @@ static bool can_freeze(const struct sandbox *sb)
 
 /* --- freezing --- */
 
-/* A keeper that is away may have frozen it all the same. Whoever thaws it finds out. */
+/* It runs on as before: nothing has kept it from its work. */
+static void stay_awake(struct sandbox *sb, const struct err *err)
+{
+	log_warn("sandbox=%s is not frozen: %s", sb->id.text, err->sentence);
+	sandbox_enter(sb, SANDBOX_RUNNING);
+	activity_go_on(sb);
+	sandbox_groups_refill(sb);
+	sandbox_tell(sb, &sb->sleeps, err);
+	/* What outranks everything does not end because something hangs in the kernel. */
+	if (sb->why == SLEPT_MAX_AWAKE)
+		sb->is_stop_wanted = true;
+	session_step_all(sb);
+	sandbox_step(sb);
+}
+
 static void on_frozen(struct keeper_call *call, struct keeper_answer *answer)
 {
 	struct sandbox *sb = container_of(call, struct sandbox, call);
 	struct err err = answer->err;
 
 	if (answer->result < 0 && err.code != ERR_UNAVAILABLE) {
-		log_warn("sandbox=%s is not frozen: %s", sb->id.text, err.sentence);
-		sandbox_enter(sb, SANDBOX_RUNNING);
-		activity_wake(sb);
-		sandbox_tell(sb, &sb->sleeps, &err);
-		sandbox_step(sb);
+		stay_awake(sb, &err);
 		return;
 	}
 	sb->phase = PHASE_STILL;
-	sandbox_note_sleep(sb, SLEEP_FREEZE, sb->why);
+	if (answer->result < 0) {
+		/* It may be frozen or not; who thaws it, or the keeper when it is back, finds out.
+		 */
+		sandbox_tell(sb, &sb->sleeps, &err);
+	} else {
+		sandbox_note_sleep(sb, SLEEP_FREEZE, sb->why);
+	}
 	activity_rest(sb);
-	sandbox_step(sb);
+	if (!registry_is_stopping(sb->registry))
+		sandbox_step(sb);
 }
 
 void sandbox_freeze(struct sandbox *sb)
@@ -57,10 +76,18 @@ static void on_thawed(struct keeper_call *call, struct keeper_answer *answer)
 	if (answer->result < 0) {
 		sb->phase = PHASE_STILL;
 		sb->is_wake_wanted = sb->is_stop_wanted = false;
+		activity_rest(sb);
 		sandbox_tell(sb, &sb->uses, &err);
 		sandbox_tell(sb, &sb->stops, &err);
+		if (!registry_is_stopping(sb->registry))
+			sandbox_step(sb); /* others have come meanwhile */
 		return;
 	}
+	sandbox_thawed(sb);
+}
+
+void sandbox_thawed(struct sandbox *sb)
+{
 	if (!sb->agent) {
 		sandbox_enter(sb, SANDBOX_STARTING);
 		sandbox_take_over(sb, sb->init_pid);
@@ -69,6 +96,13 @@ static void on_thawed(struct keeper_call *call, struct keeper_answer *answer)
 	sandbox_enter(sb, SANDBOX_RUNNING);
 	sandbox_note_wake(sb, WOKE_FROZEN);
 	activity_wake(sb);
+	sandbox_groups_refill(sb);
+	/* Who asked for a stop, and only then who needs it: they get the next life. */
+	if (!list_is_empty(&sb->stops) || sb->is_stop_wanted) {
+		sandbox_terminate(sb);
+		return;
+	}
+	session_step_all(sb);
 	sandbox_step(sb);
 }
 

@@ -25,7 +25,7 @@ int sandbox_sleep(struct sandbox *sb, enum sleep_mode mode, struct sandbox_wait 
 
 /* By itself. */
 void sandbox_fall_asleep(struct sandbox *sb, enum slept_why why);
-/* If it is frozen; nobody waits for it. */
+/* If it is frozen, or about to be; nobody waits for it. */
 void sandbox_wake(struct sandbox *sb);
 
 /* Of its last sleep and its last wake; null if there was none. */
@@ -35,6 +35,8 @@ void sandbox_write_wake(const struct sandbox_receipt *wake, struct json_writer *
 /* For sandbox*.c. */
 void sandbox_freeze(struct sandbox *sb);
 void sandbox_thaw(struct sandbox *sb);
+/* It is not frozen, or not any more. */
+void sandbox_thawed(struct sandbox *sb);
 /* Everything in it is asked to end; then it is killed. */
 void sandbox_terminate(struct sandbox *sb);
 void sandbox_quiet(struct sandbox *sb);

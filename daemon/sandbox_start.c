@@ -70,6 +70,7 @@ static void on_agent_ready(void *arg)
 	if (sb->state == SANDBOX_RUNNING)
 		process_autostart_all(sb);
 	session_adopted_all(sb);
+	session_step_all(sb);
 	sandbox_tell(sb, &sb->uses, NULL);
 	sandbox_step(sb);
 }
@@ -219,6 +220,7 @@ void sandbox_take_over(struct sandbox *sb, pid_t pid)
 	struct keeper_ref ref = sandbox_ref(sb);
 
 	sb->phase = PHASE_ADOPT;
+	activity_end(sb);
 	sb->is_adopting = true;
 	sb->init_pid = pid;
 	registry_adopting(sb->registry, sb);
@@ -235,6 +237,12 @@ void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
 	} else if (is_start_open(sb)) {
 		keeper_cancel(keeper_of(sb), &sb->call);
 		sandbox_take_over(sb, (pid_t)running->pid);
+	} else if (sb->state == SANDBOX_FROZEN && sb->phase == PHASE_STILL && !running->is_frozen) {
+		/* The keeper was away when it was asked to, and did not come to it. */
+		sandbox_thawed(sb);
+	} else if (sb->state == SANDBOX_RUNNING && running->is_frozen) {
+		sandbox_enter(sb, SANDBOX_FROZEN);
+		sandbox_thaw(sb);
 	} else if (sb->state == SANDBOX_COLD && running->is_frozen) {
 		/* Its init cannot answer now, and need not: whoever wakes it adopts it. */
 		sandbox_enter(sb, SANDBOX_FROZEN);

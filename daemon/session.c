@@ -10,6 +10,7 @@
 #include "daemon/exec_stranger.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_sleep.h"
 
 #define GRACE_MS  500               /* between SIGINT to a command, and the end of its shell */
 #define ARENA_MAX (8 * 1024 * 1024) /* for the environment of a shell, once */
@@ -349,6 +350,14 @@ static void step(struct session *s)
 	}
 	if (can_go_on(s) && s->state == SESSION_ABSENT && !s->shell)
 		start_shell(s);
+	else if (!list_is_empty(&s->queue))
+		sandbox_wake(s->sb); /* somebody waits for its turn in one that was frozen */
+}
+
+void session_step_all(struct sandbox *sb)
+{
+	list_for_each_safe (node, &sb->sessions)
+		step(list_entry(node, struct session, link));
 }
 
 void session_pass(struct exec_shell *face)
@@ -392,8 +401,7 @@ static void on_command_over(struct exec_shell *face, struct exec_end *end)
 	end->session_restarted = s->is_restarted;
 	if (s->is_restarted && !end->message[0])
 		snprintf(end->message, sizeof(end->message), "%s",
-			 "the session's shell has ended with it: the next command gets a fresh "
-			 "one");
+			 "the session's shell ended with it: the next command gets a fresh one");
 	if (end->reason != EXEC_NOT_STARTED)
 		s->is_fresh = false;
 	session_pass(face);
@@ -493,11 +501,10 @@ void session_adopt_all(struct sandbox *sb)
 		shell->exec = exec_adopt(sb, shell->number, &shell_ops, shell, &err);
 		if (shell->exec) {
 			s->shell = shell;
-		} else {
-			log_error("sandbox=%s a session cannot be adopted: %s", sb->id.text,
-				  err.sentence);
-			shell_free(shell);
+			continue;
 		}
+		log_error("sandbox=%s a session cannot be adopted: %s", sb->id.text, err.sentence);
+		shell_free(shell);
 	}
 }
 

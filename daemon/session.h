@@ -64,6 +64,8 @@ void session_restore(struct sandbox *sb, const struct session_fact *fact);
 void session_adopt_all(struct sandbox *sb);
 /* Init has told of all that it knows. */
 void session_adopted_all(struct sandbox *sb);
+/* The sandbox runs again: who waits for a turn may have it. */
+void session_step_all(struct sandbox *sb);
 /* The container is gone: who waits is told. */
 void session_lose_all(struct sandbox *sb);
 /* The sandbox goes, or berthd. */
