@@ -357,6 +357,33 @@ def test_page_bytes(g):
     until(lambda: g.sandbox("a")["execs"] == 0, "the workers of pages that ended early")
 
 
+def test_shorter(g):
+    """A file that becomes shorter while it is read cuts the archive: nothing is made up in its place."""
+    g.out("a", "mkdir -p /tmp/tr/sub; head -c 100M /dev/zero | tr '\\0' x >/tmp/tr/sub/f; echo later >/tmp/tr/z")
+    for path in ("/tmp/tr", "/tmp/tr/sub/f"):
+        c = g.connect()
+        c.request("POST", f"/v1/sandbox/a/persist?path={path}", b"")
+        response = c.getresponse()
+        got = response.read(MB)
+        g.out("a", ["truncate", "-s", "50M", "/tmp/tr/sub/f"])
+        try:
+            while part := response.read(MB):
+                got += part
+            check(False, "a whole answer of", len(got))
+        except http.client.IncompleteRead as error:
+            got += error.partial
+        finally:
+            response.close()
+            c.close()
+        equal(b"\0" * 4096 in got[MB:], False, "made up")
+        check(len(got) < 60 * MB, len(got))
+        g.out("a", "head -c 100M /dev/zero | tr '\\0' x >/tmp/tr/sub/f")
+    with open(g.log.name, encoding="utf-8") as log:
+        lines = [line for line in log if "persist was cut" in line]
+    equal(len(lines), 2, lines)
+    check("sub/f" in lines[0] and "/tmp/tr/sub/f" in lines[1] and all("became shorter" in line for line in lines), lines)
+
+
 if __name__ == "__main__":
     main([test_big, test_slow_reader, test_stalled_reader, test_gone, test_stopped, test_crash, test_special,
-          test_growing, test_outside, test_race, test_page_bytes])
+          test_growing, test_shorter, test_outside, test_race, test_page_bytes])
