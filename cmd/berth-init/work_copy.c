@@ -39,9 +39,11 @@ static int copy_range(int in, int out, off_t at, off_t end)
 	return 0;
 }
 
-static int copy_data(int in, int out, off_t size)
+/* `st` is of `in`, and says afterwards how much it was: a file that became shorter meanwhile is as
+ * long as it is now, and not filled up. */
+static int copy_data(int in, int out, struct stat *st)
 {
-	off_t at = 0;
+	off_t at = 0, size = st->st_size;
 	int error = 0;
 
 	while (at < size && error == 0) {
@@ -58,12 +60,16 @@ static int copy_data(int in, int out, off_t size)
 			error = copy_range(in, out, data, end);
 		at = end;
 	}
-	if (error == 0 && ftruncate(out, size) < 0)
+	if (error == 0 && fstat(in, st) < 0)
+		error = -errno;
+	if (st->st_size > size)
+		st->st_size = size; /* what was added is not in it */
+	if (error == 0 && ftruncate(out, st->st_size) < 0)
 		error = -errno;
 	return error;
 }
 
-static int copy_file(struct work *w, int in, const struct stat *st)
+static int copy_file(struct work *w, int in, struct stat *st)
 {
 	cleanup_place struct place place = {.fd = -1};
 	cleanup_temp struct temp temp = {.fd = -1};
@@ -83,7 +89,7 @@ static int copy_file(struct work *w, int in, const struct stat *st)
 		r = temp_open(&temp, place.fd);
 	if (r < 0)
 		return work_at(w, FILE_AT_OTHER, r);
-	r = copy_data(in, temp.fd, st->st_size);
+	r = copy_data(in, temp.fd, st);
 	if (r == 0 && fchmod(temp.fd, st->st_mode & 07777) < 0)
 		r = -errno;
 	if (r < 0)
@@ -111,7 +117,7 @@ static int copy_file_entry(struct work *w)
 	out = openat(w->target.fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (out < 0)
 		return -errno;
-	error = copy_data(in, out, st.st_size);
+	error = copy_data(in, out, &st);
 	if (error == 0 && fchmod(out, st.st_mode & 07777) < 0)
 		error = -errno;
 	w->result.bytes += (uint64_t)st.st_size;
