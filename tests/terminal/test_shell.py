@@ -213,6 +213,7 @@ def test_detach(g):
         s.keys("C-p", "C-q", "C-]", "q", "Enter")
         s.wait(r"^\^P\^Q\^\]q$")
         s.keys("C-c")
+        s.wait(r"^\^C\n.*#$\Z")
         s.type("exit 3")
         s.wait("^host>$")
         s.check_given_back(before)
