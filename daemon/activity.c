@@ -319,17 +319,6 @@ void activity_end(struct sandbox *sb)
 
 /* --- showing --- */
 
-static void write_time(struct json_writer *w, const char *key, int64_t at_ms)
-{
-	char text[TIME_TEXT_SIZE];
-
-	json_key(w, key);
-	if (!at_ms || time_text_format(at_ms, text) < 0)
-		json_null(w);
-	else
-		json_text(w, text);
-}
-
 static void write_hold(struct json_writer *w, const char *kind, int64_t since_ms, const char *id)
 {
 	json_object(w);
@@ -339,7 +328,7 @@ static void write_hold(struct json_writer *w, const char *kind, int64_t since_ms
 		json_key(w, "id");
 		json_text(w, id);
 	}
-	write_time(w, "since", since_ms);
+	time_text_write(w, "since", since_ms);
 	json_object_end(w);
 }
 
@@ -372,7 +361,7 @@ void activity_write_due(const struct sandbox *sb, struct json_writer *w)
 	uint64_t due = sb->state == SANDBOX_RUNNING ? due_of(a) : UINT64_MAX, now = now_of(a);
 	int64_t left = due > now ? (int64_t)(due - now) : 0;
 
-	write_time(w, "sleeps_at", due == UINT64_MAX ? 0 : registry_now_ms() + left);
+	time_text_write(w, "sleeps_at", due == UINT64_MAX ? 0 : registry_now_ms() + left);
 }
 
 void activity_write(const struct sandbox *sb, struct json_writer *w)

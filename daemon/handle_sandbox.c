@@ -223,17 +223,6 @@ int handle_env(struct arena *arena, const struct sandbox *sb, struct exec_reques
 
 /* --- showing --- */
 
-static void write_time(struct json_writer *w, const char *key, int64_t at_ms)
-{
-	char text[TIME_TEXT_SIZE];
-
-	json_key(w, key);
-	if (!at_ms || time_text_format(at_ms, text) < 0)
-		json_null(w);
-	else
-		json_text(w, text);
-}
-
 static void write_failure(struct json_writer *w, const struct sandbox_failure *failure)
 {
 	json_key(w, "last_failure");
@@ -247,7 +236,7 @@ static void write_failure(struct json_writer *w, const struct sandbox_failure *f
 	json_key(w, "message");
 	json_str(w, (struct str){failure->err.sentence,
 				 utf8_valid_len(str_of(failure->err.sentence))});
-	write_time(w, "at", failure->at_ms);
+	time_text_write(w, "at", failure->at_ms);
 	json_object_end(w);
 }
 
@@ -260,9 +249,9 @@ void handle_write_sandbox(struct json_writer *w, const struct sandbox *sb)
 	json_text(w, sandbox_state_name(sb));
 	json_key(w, "generation");
 	json_int(w, (int64_t)sb->generation);
-	write_time(w, "created_at", sb->created_at_ms);
-	write_time(w, "started_at", sb->started_at_ms);
-	write_time(w, "last_active_at", sb->active_at_ms);
+	time_text_write(w, "created_at", sb->created_at_ms);
+	time_text_write(w, "started_at", sb->started_at_ms);
+	time_text_write(w, "last_active_at", sb->active_at_ms);
 	settings_write(&sb->settings, w);
 	json_key(w, "restart_needed"); /* for the settings above to hold */
 	json_bool(w, sb->is_outdated && sb->state != SANDBOX_COLD);

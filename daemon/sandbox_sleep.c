@@ -221,12 +221,9 @@ static void write_text(struct json_writer *w, const char *key, const char *text)
 
 static void write_rest(const struct sandbox_receipt *receipt, struct json_writer *w)
 {
-	char at[TIME_TEXT_SIZE];
-
 	json_key(w, "generation");
 	json_int(w, (int64_t)receipt->generation);
-	if (time_text_format(receipt->at_ms, at) == 0)
-		write_text(w, "at", at);
+	time_text_write(w, "at", receipt->at_ms);
 	json_key(w, "kept");
 	json_array(w);
 	json_text(w, "disk");

@@ -79,3 +79,14 @@ int time_text_parse(struct str text, int64_t *ret_unix_ms)
 	*ret_unix_ms = at;
 	return 0;
 }
+
+void time_text_write(struct json_writer *w, const char *key, int64_t at_ms)
+{
+	char text[TIME_TEXT_SIZE];
+
+	json_key(w, key);
+	if (!at_ms || time_text_format(at_ms, text) < 0)
+		json_null(w);
+	else
+		json_text(w, text);
+}

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "proto/json.h"
 
 #define TIME_TEXT_SIZE sizeof("2026-01-31T23:59:59.999Z")
 
@@ -16,5 +17,8 @@ int time_text_format(int64_t unix_ms, char ret[TIME_TEXT_SIZE]);
 
 /* The way back. -EINVAL for anything that time_text_format() would not have written. */
 int time_text_parse(struct str text, int64_t *ret_unix_ms);
+
+/* A field of an object; null for 0. */
+void time_text_write(struct json_writer *w, const char *key, int64_t at_ms);
 
 #endif

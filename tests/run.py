@@ -98,7 +98,9 @@ def run(build, names):
     if os.path.exists(log):
         os.unlink(log)
     print(f"== {len(names)} test programs of {build}/", flush=True)
-    subprocess.run(["meson", "test", "-C", build, "--no-rebuild", *names],
+    # Most of them wait for something most of the time.
+    threads = os.environ.get("MESON_TESTTHREADS") or str(2 * len(os.sched_getaffinity(0)))
+    subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--num-processes", threads, *names],
                    env={**os.environ, **ENVIRONMENT}, check=False)
     results = {}
     if os.path.exists(log):
