@@ -235,6 +235,20 @@ static void make(struct exchange *x, struct settings_request *request, struct st
 	}
 }
 
+/* Over what `request` holds; on failure that is closed. */
+static int read_settings(struct exchange *x, struct settings_request *request, struct err *err)
+{
+	int r = settings_read(exchange_arena(x), exchange_buffered(x), request, err);
+
+	/* Nothing would come of it yet, and whoever asks for it relies on it. */
+	if (r == 0 && request->settings.times.delete_after != SETTINGS_NEVER)
+		r = err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
+			    "delete_after is not supported yet: leave it out");
+	if (r < 0)
+		settings_close(&request->settings);
+	return r;
+}
+
 void handle_sandbox_create(struct exchange *x)
 {
 	struct berthd *b = server_arg(exchange_server(x));
@@ -250,7 +264,7 @@ void handle_sandbox_create(struct exchange *x)
 		return;
 	}
 	settings_init(&request.settings);
-	if (settings_read(exchange_arena(x), exchange_buffered(x), &request, &err) < 0) {
+	if (read_settings(x, &request, &err) < 0) {
 		exchange_reply_err(x, &err);
 		return;
 	}
@@ -312,11 +326,8 @@ void handle_sandbox_put(struct exchange *x)
 
 	if (r == 0)
 		return;
-	if (r > 0) {
-		r = settings_read(exchange_arena(x), exchange_buffered(x), &request, &err);
-		if (r < 0)
-			settings_close(&request.settings);
-	}
+	if (r > 0)
+		r = read_settings(x, &request, &err);
 	if (r < 0)
 		exchange_reply_err(x, &err);
 	else

@@ -159,8 +159,6 @@ static int check_unsupported(const struct body *b, struct err *err)
 		const char *field;
 	} fields[] = {
 		{b->hold_open_sockets, "hold_open_sockets"},
-		{b->times.delete_after.len && !str_eq(b->times.delete_after, STR("never")),
-		 "delete_after"},
 		{is_networked, "network.mode"},
 		{b->network.allow.len, "network.allow"},
 		{b->network.deny.len, "network.deny"},

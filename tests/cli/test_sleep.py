@@ -90,10 +90,8 @@ def inspect_says_why(place):
 
 def sleep_flags(place):
     server = api(place)
-    flags = ["--sleep-after", "90s", "--sleep-mode", "stop", "--keep-alive", "--max-awake", "2h", "--stop-after", "1d",
-             "--delete-after", "never"]
-    wanted = {"sleep_after": "90s", "sleep_mode": "stop", "keep_alive": True, "max_awake": "2h", "stop_after": "1d",
-              "delete_after": "never"}
+    flags = ["--sleep-after", "90s", "--sleep-mode", "stop", "--keep-alive", "--max-awake", "2h", "--stop-after", "1d"]
+    wanted = {"sleep_after": "90s", "sleep_mode": "stop", "keep_alive": True, "max_awake": "2h", "stop_after": "1d"}
     equal(place.run("create", "web", *flags).stdout, "web\n")
     equal(place.run("run", "--name", "job", *flags, "--", "prog").returncode, 0)
     for name in ("web", "job"):

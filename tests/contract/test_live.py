@@ -209,6 +209,7 @@ def settings_come_back(tap, document, daemon):
     ask("POST", "/v1/sandbox", 400, {"id": "o/ne"})
     ask("POST", "/v1/sandbox", 400, {"nonsense": 1})
     ask("POST", "/v1/sandbox", 501, {"hold_open_sockets": True})
+    ask("POST", "/v1/sandbox", 501, {"delete_after": "7d"})
     ask("POST", "/v1/sandbox", 400, {"sleep_after": "99ms"})
     ask("POST", "/v1/sandbox", 400, {"sleep_mode": "nap"})
     ask("PUT", "/v1/sandbox/one", 400, {"exposedPorts": []})
