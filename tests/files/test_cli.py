@@ -215,7 +215,7 @@ def test_cp_left_out(g):
     equal(g.out("a", "ls copy").split(), ["a"], "what went in")
     if os.geteuid() != 0:
         os.chmod(c.path("t/a"), 0)
-        check("t/a`: Permission denied" in c.run("cp", "-r", "t", "a:copy", code=1), "why")
+        check("t/a`: Permission denied" in c.run("cp", "-r", "t", "a:other", code=1), "why")
     g.out("a", "mkfifo copy/p; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"copy/s\")'; ls copy")
     process = c.popen("cp", "-r", "a:copy", "back")
     out, err = process.communicate(timeout=60)

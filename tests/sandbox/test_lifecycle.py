@@ -314,10 +314,10 @@ def test_workspace_removed(g):
     result = g.exec("a", "true")
     equal(result.reason, "not_started", result)
     check("give \"/\" as cwd" in result.facts["message"], result)
-    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "sleep")
+    equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "sleep")
     equal(g.out("a", "pwd; stat -c '%u %g %a' ."), "/workspace\n0 0 755\n", "made anew")
     g.out("a", "touch kept; cd /; mv workspace other; ln -s other workspace")
-    equal(g.request("POST", "/v1/sandbox/a/sleep").status, 200, "sleep")
+    equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "sleep")
     equal(g.out("a", "ls; readlink /workspace"), "kept\nother\n", "a link")
 
 
@@ -367,7 +367,7 @@ def test_full_disk(g):
             g.start()
             for name in ("a", "b"):
                 g.out(name, "head -c 8M /dev/zero >big")
-                equal(g.request("POST", f"/v1/sandbox/{name}/sleep").status, 200, name)
+                equal(g.request("POST", f"/v1/sandbox/{name}/sleep", {"mode": "stop"}).status, 200, name)
             if is_killed:
                 g.kill_berthd()
             end_all(g)
