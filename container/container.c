@@ -23,6 +23,7 @@
 #include "container/process.h"
 #include "container/record.h"
 #include "container/runtime.h"
+#include "container/stray.h"
 #include "container/tree.h"
 
 #define DEATH_TIMEOUT_MS  10000
@@ -255,11 +256,30 @@ static void delete_state(const struct container *c, const struct container_host 
 
 	if (fstatat(host->runtime_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
-	if (c->init_pidfd < 0)
-		runtime_kill(host, id);
-	while (runtime_delete(host, id) < 0 && --tries > 0)
+	do {
+		if (c->init_pidfd < 0)
+			runtime_kill(host, id);
+		if (runtime_delete(host, id) == 0)
+			break;
 		nanosleep(&pause, NULL);
+	} while (--tries > 0);
 	tree_remove(host->runtime_fd, id);
+}
+
+/*
+ * The first process of a half-made one, where no cgroup leads to it: by what the runtime wrote
+ * down, as the runtime itself may be killed again before it has done it.
+ */
+static void kill_stray(const struct container *c, const struct container_host *host)
+{
+	pid_t pid;
+	cleanup_fd int stray = -1;
+
+	if (c->init_pidfd >= 0 || host->cgroup.is_used)
+		return;
+	stray = stray_open(host->run_fd, &c->spec.id, &pid);
+	if (stray >= 0 && syscall(SYS_pidfd_send_signal, stray, SIGKILL, NULL, 0) == 0)
+		has_ended(stray, DEATH_TIMEOUT_MS);
 }
 
 /* In the worker: 0, or 1 if something stayed. */
@@ -270,6 +290,7 @@ static int take_down(const struct container *c, const struct container_host *hos
 
 	if (container_kill(c, host) == 0 && !has_ended(c->init_pidfd, DEATH_TIMEOUT_MS))
 		return 1;
+	kill_stray(c, host);
 	delete_state(c, host);
 	if (cgroup_remove(&host->cgroup, id, CGROUP_TIMEOUT_MS) < 0)
 		r = 1;
