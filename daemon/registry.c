@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/events.h"
 #include "daemon/exec.h"
 #include "daemon/process.h"
 #include "daemon/session.h"
@@ -21,6 +22,7 @@ struct registry {
 	char run_dir[PATH_MAX - 32]; /* room for a name below it */
 	struct keeper *keeper;
 	struct idempotency *keys;
+	struct events *events;
 	struct sandbox **sorted; /* by ID */
 	size_t count, room;
 	bool is_ready, is_stopping;
@@ -39,6 +41,11 @@ struct store *registry_store(const struct registry *registry)
 struct logs *registry_logs(const struct registry *registry)
 {
 	return registry->config.logs;
+}
+
+struct events *registry_events(const struct registry *registry)
+{
+	return registry->events;
 }
 
 struct keeper *registry_keeper(const struct registry *registry)
@@ -297,6 +304,8 @@ static void on_sessions_loaded(void *arg, int result, const struct err *err)
 	char path[PATH_MAX];
 	struct err failure = *err;
 
+	if (result == 0)
+		result = events_check(r->events, &failure);
 	if (result == 0) {
 		snprintf(path, sizeof(path), "%s/keeper.sock", r->run_dir);
 		result = keeper_open(&r->keeper,
@@ -346,19 +355,25 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 
 	if (r)
 		r->keys = idempotency_new();
-	if (!r || !r->keys) {
-		free(r);
-		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
-	}
+	if (r && r->keys)
+		r->events = events_new(config->loop, config->store);
+	if (!r || !r->events)
+		goto no_memory;
 	r->config = *config;
 	snprintf(r->run_dir, sizeof(r->run_dir), "%s", config->run_dir);
-	if (store_sandbox_load(config->store, on_fact, on_loaded, r) < 0) {
-		idempotency_free(r->keys);
-		free(r);
-		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
-	}
+	if (store_sandbox_load(config->store, on_fact, on_loaded, r) < 0)
+		goto no_memory;
+	events_load(r->events);
 	*ret = r;
 	return 0;
+
+no_memory:
+	if (r && r->events)
+		events_free(r->events);
+	if (r && r->keys)
+		idempotency_free(r->keys);
+	free(r);
+	return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 }
 
 void registry_stop(struct registry *registry)
@@ -373,6 +388,7 @@ bool registry_is_stopping(const struct registry *registry)
 
 void registry_free(struct registry *registry)
 {
+	events_free(registry->events); /* nothing is told any more */
 	/* Also those that have ended: they watch what their commands left running. */
 	for (size_t i = 0; i < registry->count; i++)
 		exec_leave_all(registry->sorted[i]);

@@ -15,6 +15,7 @@
 #include "daemon/sandbox.h"
 #include "daemon/store.h"
 
+struct events;
 struct logs;
 struct registry;
 
@@ -53,6 +54,7 @@ size_t registry_count(const struct registry *registry);
 uv_loop_t *registry_loop(const struct registry *registry);
 struct store *registry_store(const struct registry *registry);
 struct logs *registry_logs(const struct registry *registry);
+struct events *registry_events(const struct registry *registry);
 struct keeper *registry_keeper(const struct registry *registry);
 const char *registry_run_dir(const struct registry *registry);
 struct idempotency *registry_keys(const struct registry *registry);

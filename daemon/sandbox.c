@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/activity.h"
+#include "daemon/events.h"
 #include "daemon/exec.h"
 #include "daemon/exec_stranger.h"
 #include "daemon/logs.h"
@@ -106,6 +107,15 @@ static struct keeper *keeper_of(struct sandbox *sb)
 
 /* --- the end of a life --- */
 
+static void write_exit(struct json_writer *w, const void *arg)
+{
+	const struct err *why = arg;
+
+	json_key(w, "reason");
+	json_text(w, why->code == ERR_MEMORY_LIMIT ? "oom" : "died");
+	event_write_err(w, why);
+}
+
 void sandbox_gone(struct sandbox *sb, const struct err *why)
 {
 	bool has_run = sb->state != SANDBOX_STARTING;
@@ -126,8 +136,13 @@ void sandbox_gone(struct sandbox *sb, const struct err *why)
 	session_lose_all(sb);
 	ping_lose_all(sb);
 	sandbox_groups_drop(sb);
-	if (why)
+	if (why) {
 		sandbox_note_failure(sb, why);
+		if (has_run || sb->is_adopting)
+			event_add(sb, "exited", write_exit, why);
+		else
+			event_add(sb, "failed", event_write_err, why);
+	}
 	/* Who waited for one that could not be adopted gets a new life of it instead. */
 	if (why && sb->phase == PHASE_UNDO && !sb->is_adopting)
 		sandbox_tell(sb, &sb->uses, why);
@@ -204,6 +219,7 @@ static void on_fact_deleted(void *arg, int result, const struct err *err)
 		sandbox_step(sb);
 		return;
 	}
+	event_add(sb, "destroyed", NULL, NULL);
 	logs_remove(registry_logs(sb->registry), &sb->id, NULL);
 	registry_unlink(sb->registry, sb); /* whoever is told must not find it any more */
 	sandbox_tell(sb, &sb->deletes, NULL);

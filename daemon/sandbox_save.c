@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/activity.h"
+#include "daemon/events.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox.h"
 
@@ -41,13 +42,15 @@ static void on_saved(void *arg, int result, const struct err *err)
 {
 	struct save *save = arg;
 	struct sandbox *sb = save->sb;
-	bool is_change = save->has_settings;
+	bool is_change = save->has_settings, is_new = !sb->is_stored;
 
 	sb->is_stored = sb->is_stored || result == 0;
 	if (is_change)
 		sb->is_changing = false;
 	if (is_change && result == 0)
 		take_settings(save);
+	if (result == 0 && (is_new || is_change))
+		event_add(sb, is_new ? "created" : "changed", NULL, NULL);
 	save->done(save->arg, result, err);
 	free_save(save);
 	if (is_change)

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/activity.h"
+#include "daemon/events.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox_group.h"
 #include "daemon/sandbox_state.h"
@@ -88,6 +89,10 @@ static void on_thawed(struct keeper_call *call, struct keeper_answer *answer)
 
 void sandbox_thawed(struct sandbox *sb)
 {
+	bool is_to_stop = !list_is_empty(&sb->stops) || sb->is_stop_wanted;
+
+	if (!is_to_stop)
+		sandbox_tell_woke(sb, WOKE_FROZEN);
 	if (!sb->agent) {
 		sandbox_enter(sb, SANDBOX_STARTING);
 		sandbox_take_over(sb, sb->init_pid);
@@ -98,7 +103,7 @@ void sandbox_thawed(struct sandbox *sb)
 	activity_wake(sb);
 	sandbox_groups_refill(sb);
 	/* Who asked for a stop, and only then who needs it: they get the next life. */
-	if (!list_is_empty(&sb->stops) || sb->is_stop_wanted) {
+	if (is_to_stop) {
 		sandbox_terminate(sb);
 		return;
 	}
@@ -190,6 +195,61 @@ void sandbox_fall_asleep(struct sandbox *sb, enum slept_why why)
 
 /* --- receipts --- */
 
+static void write_text(struct json_writer *w, const char *key, const char *text)
+{
+	json_key(w, key);
+	json_text(w, text);
+}
+
+static void write_kept(const struct sandbox_receipt *receipt, struct json_writer *w)
+{
+	json_key(w, "kept");
+	json_array(w);
+	json_text(w, "disk");
+	if (receipt->mode == SLEEP_FREEZE) {
+		json_text(w, "memory");
+		json_text(w, "processes");
+	}
+	json_array_end(w);
+}
+
+static void write_slept(struct json_writer *w, const void *arg)
+{
+	static const char *const whys[] = {
+		[SLEPT_ASKED] = "asked",         [SLEPT_IDLE] = "idle",
+		[SLEPT_MAX_AWAKE] = "max_awake", [SLEPT_STOP_AFTER] = "stop_after",
+		[SLEPT_FAILED] = "failed",
+	};
+	const struct sandbox_receipt *receipt = arg;
+
+	write_text(w, "mode", sleep_mode_name(receipt->mode));
+	write_text(w, "reason", whys[receipt->why]);
+	write_kept(receipt, w);
+}
+
+static void write_woke(struct json_writer *w, const void *arg)
+{
+	static const char *const whence[] = {
+		[WOKE_FROZEN] = "frozen",
+		[WOKE_STOPPED] = "stopped",
+		[WOKE_ADOPTED] = "adopted",
+	};
+	const struct sandbox_receipt *wake = arg;
+
+	write_text(w, "from", whence[wake->from]);
+	write_kept(wake, w);
+}
+
+void sandbox_tell_woke(struct sandbox *sb, enum woke_from from)
+{
+	struct sandbox_receipt wake = {
+		.mode = from == WOKE_STOPPED ? SLEEP_STOP : SLEEP_FREEZE,
+		.from = from,
+	};
+
+	event_add(sb, "woke", write_woke, &wake);
+}
+
 void sandbox_note_sleep(struct sandbox *sb, enum sleep_mode mode, enum slept_why why)
 {
 	sb->last_sleep = (struct sandbox_receipt){
@@ -198,6 +258,9 @@ void sandbox_note_sleep(struct sandbox *sb, enum sleep_mode mode, enum slept_why
 		.generation = sb->generation,
 		.at_ms = registry_now_ms(),
 	};
+	/* One that died has exited, and one that is deleted is destroyed: neither sleeps. */
+	if (why != SLEPT_FAILED && list_is_empty(&sb->deletes))
+		event_add(sb, "slept", write_slept, &sb->last_sleep);
 }
 
 void sandbox_note_wake(struct sandbox *sb, enum woke_from from)
@@ -213,59 +276,33 @@ void sandbox_note_wake(struct sandbox *sb, enum woke_from from)
 	};
 }
 
-static void write_text(struct json_writer *w, const char *key, const char *text)
-{
-	json_key(w, key);
-	json_text(w, text);
-}
-
-static void write_rest(const struct sandbox_receipt *receipt, struct json_writer *w)
+static void write_at(const struct sandbox_receipt *receipt, struct json_writer *w)
 {
 	json_key(w, "generation");
 	json_int(w, (int64_t)receipt->generation);
 	time_text_write(w, "at", receipt->at_ms);
-	json_key(w, "kept");
-	json_array(w);
-	json_text(w, "disk");
-	if (receipt->mode == SLEEP_FREEZE) {
-		json_text(w, "memory");
-		json_text(w, "processes");
-	}
-	json_array_end(w);
-	json_object_end(w);
 }
 
 void sandbox_write_receipt(const struct sandbox_receipt *receipt, struct json_writer *w)
 {
-	static const char *const whys[] = {
-		[SLEPT_ASKED] = "asked",         [SLEPT_IDLE] = "idle",
-		[SLEPT_MAX_AWAKE] = "max_awake", [SLEPT_STOP_AFTER] = "stop_after",
-		[SLEPT_FAILED] = "failed",
-	};
-
 	if (receipt->mode == SLEEP_AUTO) {
 		json_null(w);
 		return;
 	}
 	json_object(w);
-	write_text(w, "mode", sleep_mode_name(receipt->mode));
-	write_text(w, "reason", whys[receipt->why]);
-	write_rest(receipt, w);
+	write_slept(w, receipt);
+	write_at(receipt, w);
+	json_object_end(w);
 }
 
 void sandbox_write_wake(const struct sandbox_receipt *wake, struct json_writer *w)
 {
-	static const char *const whence[] = {
-		[WOKE_FROZEN] = "frozen",
-		[WOKE_STOPPED] = "stopped",
-		[WOKE_ADOPTED] = "adopted",
-	};
-
 	if (wake->mode == SLEEP_AUTO) {
 		json_null(w);
 		return;
 	}
 	json_object(w);
-	write_text(w, "from", whence[wake->from]);
-	write_rest(wake, w);
+	write_woke(w, wake);
+	write_at(wake, w);
+	json_object_end(w);
 }

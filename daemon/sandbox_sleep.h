@@ -42,5 +42,7 @@ void sandbox_terminate(struct sandbox *sb);
 void sandbox_quiet(struct sandbox *sb);
 void sandbox_note_sleep(struct sandbox *sb, enum sleep_mode mode, enum slept_why why);
 void sandbox_note_wake(struct sandbox *sb, enum woke_from from);
+/* The event: it slept, and does so no more. */
+void sandbox_tell_woke(struct sandbox *sb, enum woke_from from);
 
 #endif

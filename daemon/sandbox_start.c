@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/process_stat.h"
 #include "daemon/activity.h"
+#include "daemon/events.h"
 #include "daemon/exec.h"
 #include "daemon/ping.h"
 #include "daemon/process.h"
@@ -32,6 +33,7 @@ static void fail_start(struct sandbox *sb, const struct err *err)
 	struct err copy = *err;
 
 	sandbox_note_failure(sb, &copy);
+	event_add(sb, "failed", event_write_err, &copy);
 	sandbox_enter(sb, SANDBOX_COLD);
 	sandbox_tell(sb, &sb->uses, &copy);
 	sandbox_step(sb);
@@ -53,7 +55,7 @@ static int64_t started_before_ms(const struct sandbox *sb)
 static void on_agent_ready(void *arg)
 {
 	struct sandbox *sb = arg;
-	bool is_new;
+	bool is_new, has_failed = sb->last_failure.err.code != ERR_NONE;
 
 	if (sb->state != SANDBOX_STARTING || sb->phase != PHASE_AGENT)
 		return; /* what it told before was reason enough to end it */
@@ -63,6 +65,10 @@ static void on_agent_ready(void *arg)
 	sb->is_adopting = false;
 	sandbox_enter(sb, SANDBOX_RUNNING);
 	sandbox_note_wake(sb, is_new ? WOKE_STOPPED : WOKE_ADOPTED);
+	if (is_new && (has_failed || sb->generation == 1))
+		event_add(sb, "started", NULL, NULL); /* it did not sleep before */
+	else if (is_new)
+		sandbox_tell_woke(sb, WOKE_STOPPED);
 	activity_wake(sb);
 	sandbox_groups_refill(sb); /* an adopted one has none */
 	exec_adopted_all(sb);

@@ -66,6 +66,15 @@ static const struct migration {
 		"PRIMARY KEY (sandbox, id)) STRICT, WITHOUT ROWID",
 		NULL,
 	},
+	{
+		/* Without a reference to the sandbox: what is told of it outlives it. */
+		"CREATE TABLE event (id INTEGER PRIMARY KEY AUTOINCREMENT, sandbox TEXT NOT NULL, "
+		"type TEXT NOT NULL, data TEXT NOT NULL) STRICT; "
+		"CREATE INDEX event_of_sandbox ON event (sandbox, id); "
+		"CREATE TABLE event_pruned (sandbox TEXT PRIMARY KEY, id INTEGER NOT NULL) "
+		"STRICT, WITHOUT ROWID",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)
