@@ -265,6 +265,21 @@ static void probe_machine(struct host_facts *ret)
 	ret->inotify_watches = read_number("/proc/sys/fs/inotify/max_user_watches");
 }
 
+uint64_t host_memory_available(void)
+{
+	static const char word[] = "MemAvailable:";
+	cleanup_fd int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+	char text[512];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	const char *at;
+
+	if (n <= 0)
+		return UINT64_MAX;
+	text[n] = '\0';
+	at = strstr(text, word);
+	return at ? strtoull(at + sizeof(word) - 1, NULL, 10) * 1024 : UINT64_MAX;
+}
+
 void host_probe(struct host_facts *ret, const char *runtime)
 {
 	cleanup_free struct cgroups *cgroups = malloc(sizeof(*cgroups)); /* too big for a stack */

@@ -40,6 +40,10 @@ void host_probe(struct host_facts *ret, const char *runtime);
 /* The program's path, from PATH and the usual folders. False, and "", if there is none. */
 bool host_find_program(const char *name, char ret[PATH_MAX]);
 
+/* Bytes that could be used without swapping, as the kernel reckons; UINT64_MAX: it does not tell.
+ */
+uint64_t host_memory_available(void);
+
 const char *host_cgroups_name(enum host_cgroups cgroups);
 
 #endif

@@ -319,6 +319,33 @@ void activity_end(struct sandbox *sb)
 
 /* --- showing --- */
 
+static const char *const kinds[] = {
+	[HOLD_EXEC] = "exec",
+	[HOLD_REQUEST] = "request",
+	[HOLD_TERMINAL] = "terminal",
+};
+
+const char *activity_held_by(const struct sandbox *sb, int64_t *ret_since_ms)
+{
+	const struct activity *a = sb->activity;
+	const struct hold *first;
+
+	if (!list_is_empty(&a->holds)) {
+		first = list_entry(a->holds.next, struct hold, link);
+		*ret_since_ms = first->since_ms;
+		return kinds[first->kind];
+	}
+	if (sb->state != SANDBOX_RUNNING || (!sb->settings.keep_alive && !a->busy_since_ms))
+		return NULL;
+	*ret_since_ms = sb->settings.keep_alive ? sb->started_at_ms : a->busy_since_ms;
+	return sb->settings.keep_alive ? "keep_alive" : "cpu";
+}
+
+bool activity_has_holds(const struct sandbox *sb)
+{
+	return !list_is_empty(&sb->activity->holds);
+}
+
 static void write_hold(struct json_writer *w, const char *kind, int64_t since_ms, const char *id)
 {
 	json_object(w);
@@ -334,11 +361,6 @@ static void write_hold(struct json_writer *w, const char *kind, int64_t since_ms
 
 static void write_holds(const struct sandbox *sb, struct json_writer *w)
 {
-	static const char *const kinds[] = {
-		[HOLD_EXEC] = "exec",
-		[HOLD_REQUEST] = "request",
-		[HOLD_TERMINAL] = "terminal",
-	};
 	const struct activity *a = sb->activity;
 	char number[24];
 

@@ -67,6 +67,10 @@ void activity_limit(struct sandbox *sb, uint64_t ms, void (*over)(struct sandbox
 /* Nothing more is due: it is cold, or on its way there. */
 void activity_end(struct sandbox *sb);
 
+/* What holds it for the longest time, in a word, and since when; NULL: nothing does. */
+const char *activity_held_by(const struct sandbox *sb, int64_t *ret_since_ms);
+/* Also when it is frozen. */
+bool activity_has_holds(const struct sandbox *sb);
 /* Whether a request or a command is under way. */
 bool activity_is_used(const struct sandbox *sb);
 /* `holds` and `sleeps_at`, into an object that the caller has opened. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,8 @@ enum kind {
 	KIND_LEVEL,
 	KIND_DRAIN,
 	KIND_COUNT,
+	KIND_LIMIT,
+	KIND_SIZE,
 	KIND_VIEWER
 };
 
@@ -56,6 +59,9 @@ static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_DRAIN]           = {"drain",           KIND_DRAIN,   true,  AT(drain_ms)},
 	[CONFIG_MAX_CONNECTIONS] = {"max_connections", KIND_COUNT,   false, AT(max_connections)},
 	[CONFIG_VIEWER_TIMEOUT]  = {"viewer_timeout",  KIND_VIEWER,  true,  AT(viewer_timeout_ms)},
+	[CONFIG_MAX_SANDBOXES]   = {"max_sandboxes",   KIND_LIMIT,   true,  AT(max_sandboxes)},
+	[CONFIG_MAX_RUNNING]     = {"max_running",     KIND_LIMIT,   true,  AT(max_running)},
+	[CONFIG_MEMORY_FLOOR]    = {"memory_floor",    KIND_SIZE,    true,  AT(memory_floor)},
 };
 /* clang-format on */
 
@@ -67,6 +73,7 @@ void config_init(struct config *config)
 	config->store_sync = STORE_SYNC_NORMAL;
 	config->drain_ms = DRAIN_MS_DEFAULT;
 	config->viewer_timeout_ms = VIEWER_MS_DEFAULT;
+	config->memory_floor = CONFIG_FLOOR_DEFAULT;
 }
 
 const char *config_setting_name(enum config_setting setting)
@@ -208,6 +215,29 @@ static int set_count(unsigned *ret, struct str value, struct err *err)
 	return 0;
 }
 
+static int set_limit(unsigned *ret, struct str value, struct err *err)
+{
+	uint64_t count;
+
+	if (size_parse(value, &count) < 0 || count > CONFIG_SANDBOXES_MAX)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "must be a number up to %d, or 0 for no limit",
+			       CONFIG_SANDBOXES_MAX);
+	*ret = (unsigned)count;
+	return 0;
+}
+
+static int set_size(uint64_t *ret, struct str value, struct err *err)
+{
+	uint64_t bytes;
+
+	if (size_parse(value, &bytes) < 0)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "must be a size, such as \"512M\" or a number of bytes");
+	*ret = bytes;
+	return 0;
+}
+
 int config_set(struct config *config, enum config_setting setting, struct str value,
 	       const char *base_dir, struct err *err)
 {
@@ -237,6 +267,10 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 		return set_duration(at, value, err);
 	case KIND_VIEWER:
 		return set_viewer(at, value, err);
+	case KIND_LIMIT:
+		return set_limit(at, value, err);
+	case KIND_SIZE:
+		return set_size(at, value, err);
 	case KIND_COUNT:
 		break;
 	}
@@ -246,22 +280,30 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 /* What the file says, before it is made sense of. */
 struct file_values {
 	struct str text[CONFIG_SETTING_COUNT];
-	uint64_t count;
+	uint64_t number[CONFIG_SETTING_COUNT]; /* of those that are one */
 	bool given[CONFIG_SETTING_COUNT];
 };
+
+static bool is_number(enum kind kind)
+{
+	return kind == KIND_COUNT || kind == KIND_LIMIT || kind == KIND_SIZE;
+}
 
 static int parse(struct arena *arena, struct str text, struct file_values *ret, struct err *err)
 {
 	struct json_field fields[CONFIG_SETTING_COUNT + 1] = {0};
 
 	for (size_t i = 0; i < CONFIG_SETTING_COUNT; i++) {
-		bool is_count = settings[i].kind == KIND_COUNT;
+		enum kind kind = settings[i].kind;
 
 		fields[i].name = settings[i].name;
-		fields[i].type = is_count ? JSON_UINT : JSON_STRING;
+		fields[i].type = kind == KIND_SIZE ? JSON_SIZE
+				 : is_number(kind) ? JSON_UINT
+						   : JSON_STRING;
 		fields[i].offset =
-			is_count ? offsetof(struct file_values, count)
-				 : offsetof(struct file_values, text[0]) + i * sizeof(struct str);
+			is_number(kind)
+				? offsetof(struct file_values, number[0]) + i * sizeof(uint64_t)
+				: offsetof(struct file_values, text[0]) + i * sizeof(struct str);
 		fields[i].given = offsetof(struct file_values, given[0]) + i;
 	}
 	return json_parse_file(arena, text, fields, ret, err);
@@ -271,21 +313,23 @@ static int apply_file(struct config *config, struct str text, struct err *err)
 {
 	cleanup(arena_close) struct arena arena;
 	struct file_values values = {0};
-	char base_dir[PATH_MAX], count[24];
+	char base_dir[PATH_MAX], number[24];
 	int r;
 
 	arena_init(&arena, 4 * CONFIG_FILE_SIZE_MAX);
 	r = parse(&arena, text, &values, err);
 	if (r < 0)
 		return r;
-	snprintf(count, sizeof(count), "%llu", (unsigned long long)values.count);
-	values.text[CONFIG_MAX_CONNECTIONS] = str_of(count);
 	/* Relative paths in a file count from where it is, not from where berthd was started. */
 	snprintf(base_dir, sizeof(base_dir), "%s", config->file);
 	*strrchr(base_dir, '/') = '\0';
 	for (enum config_setting i = 0; i < CONFIG_SETTING_COUNT; i++) {
 		if (!values.given[i])
 			continue;
+		if (is_number(settings[i].kind)) {
+			snprintf(number, sizeof(number), "%" PRIu64, values.number[i]);
+			values.text[i] = str_of(number);
+		}
 		r = config_set(config, i, values.text[i], base_dir, err);
 		if (r < 0)
 			return err_wrap(err, r, "%s", settings[i].name);

@@ -22,6 +22,8 @@
 #define CONFIG_CONNECTIONS_MAX 1000000
 #define CONFIG_DRAIN_MS_MAX    (24 * 3600 * 1000)
 #define CONFIG_VIEWER_MS_MIN   1000
+#define CONFIG_SANDBOXES_MAX   1000000
+#define CONFIG_FLOOR_DEFAULT   UINT64_MAX /* by how much memory there is: capacity.h */
 
 enum config_setting {
 	CONFIG_SOCKET,
@@ -38,6 +40,9 @@ enum config_setting {
 	CONFIG_DRAIN,
 	CONFIG_MAX_CONNECTIONS,
 	CONFIG_VIEWER_TIMEOUT,
+	CONFIG_MAX_SANDBOXES,
+	CONFIG_MAX_RUNNING,
+	CONFIG_MEMORY_FLOOR,
 	CONFIG_SETTING_COUNT,
 };
 
@@ -56,6 +61,8 @@ struct config {
 	unsigned drain_ms;        /* "drain" */
 	unsigned max_connections; /* 0: as the server thinks best */
 	unsigned viewer_timeout_ms;
+	unsigned max_sandboxes, max_running; /* 0: any number */
+	uint64_t memory_floor;               /* in bytes; 0: none */
 };
 
 void config_init(struct config *config);

@@ -325,6 +325,8 @@ void exchange_reply_err(struct exchange *x, const struct err *err)
 	buf_init(&out, 8 * sizeof(err->sentence));
 	if (api_error_write(&out, err) == 0)
 		body = (struct str){buf_at(&out), buf_len(&out)};
+	if (err->code == ERR_CAPACITY_EXCEEDED)
+		exchange_header(x, "Retry-After", "1");
 	exchange_reply(x, api_status(err->code), "application/json", body);
 	buf_close(&out);
 }

@@ -156,16 +156,14 @@ static void change(struct exchange *x, const struct sandbox_id *id,
 	struct sandbox *sb = c ? registry_find(c->registry, id) : NULL;
 	struct err err;
 
-	if (c && !sb)
-		sb = registry_add(c->registry, id);
-	if (!sb) {
+	if (c)
+		c->answer = answer;
+	if (!c || (!sb && registry_make(c->registry, id, &sb, &err) < 0)) {
 		settings_close(&request->settings);
-		err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
 		if (c)
 			finish(c, NULL, &err);
 		return;
 	}
-	c->answer = answer;
 	c->start = request->start;
 	if (!sb->is_stored && request->start && sb->state == SANDBOX_COLD) {
 		/* The start stores them, with the generation. */

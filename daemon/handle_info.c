@@ -8,7 +8,9 @@
 
 #include "base/host.h"
 #include "daemon/berthd.h"
+#include "daemon/capacity.h"
 #include "daemon/exchange.h"
+#include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "daemon/server.h"
 #include "daemon/store.h"
@@ -185,6 +187,8 @@ void handle_info(struct exchange *x)
 	put_abilities(&w, d);
 	put_places(&w, exchange_arena(x), d);
 	put_settings(&w, exchange_arena(x), d);
+	json_key(&w, "capacity");
+	capacity_write(registry_capacity(d->registry), &w);
 	put_int(&w, "connections", server_connections(d->api) + server_connections(d->preview));
 	json_object_end(&w);
 	exchange_reply_json(x, 200, &w);

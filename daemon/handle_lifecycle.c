@@ -218,12 +218,43 @@ void handle_sandbox_heartbeat(struct exchange *x)
 	json_writer_close(&w);
 }
 
+/* Empty without one. */
+static int wanted_state(struct exchange *x, struct str *ret, struct err *err)
+{
+	int r = uri_query(exchange_arena(x), exchange_head(x)->query, STR("if_state"), ret);
+
+	if (r == 0)
+		*ret = STR("");
+	if (r < 0 || (r == 1 && !sandbox_state_is_known(*ret)))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "if_state must be a sandbox's state, such as cold");
+	return 0;
+}
+
+/* One that is cold, and that somebody waits for, is about to start. */
+static int check_state(const struct sandbox *sb, struct str wanted, struct err *err)
+{
+	const char *state = sandbox_state_name(sb);
+	bool is_awaited = !list_is_empty(&sb->uses);
+
+	if (!wanted.len || (str_eq(wanted, str_of(state)) && !is_awaited))
+		return 0;
+	return err_set(err, -EBUSY, ERR_CONFLICT, "the sandbox is %s%s: it was not removed", state,
+		       is_awaited ? " and about to start" : "");
+}
+
 void handle_sandbox_delete(struct exchange *x)
 {
+	struct str state;
 	struct sandbox *sb;
 	struct err err;
+	int r = wanted_state(x, &state, &err);
 
-	if (handle_find(x, false, &sb, &err) == 0)
+	if (r == 0)
+		r = handle_find(x, false, &sb, &err);
+	if (r == 0)
+		r = check_state(sb, state, &err);
+	if (r == 0)
 		wish(x, sb, sandbox_delete, reply_deleted);
 	else if (err.code == ERR_NOT_FOUND)
 		exchange_reply_empty(x, 204);

@@ -92,11 +92,8 @@ int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct e
 	if (!*ret && http_header_find(exchange_head(x), STR("if-generation")))
 		return err_set(err, -ESTALE, ERR_SANDBOX_RESTARTED,
 			       "there is no sandbox \"%s\" any more", id.text);
-	if (!*ret) {
-		/* Its first start stores it. */
-		*ret = registry_add(registry, &id);
-		return *ret ? 0 : err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
-	}
+	if (!*ret)
+		return registry_make(registry, &id, ret, err); /* its first start stores it */
 	r = handle_check_generation(x, *ret, err);
 	return r == 0 && is_made ? check_wake(x, *ret, err) : r;
 }

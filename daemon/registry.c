@@ -22,6 +22,7 @@ struct registry {
 	char run_dir[PATH_MAX - 32]; /* room for a name below it */
 	struct keeper *keeper;
 	struct idempotency *keys;
+	struct capacity *capacity;
 	struct events *events;
 	struct sandbox **sorted; /* by ID */
 	size_t count, room;
@@ -56,6 +57,11 @@ struct keeper *registry_keeper(const struct registry *registry)
 const char *registry_run_dir(const struct registry *registry)
 {
 	return registry->run_dir;
+}
+
+struct capacity *registry_capacity(const struct registry *registry)
+{
+	return registry->capacity;
 }
 
 struct idempotency *registry_keys(const struct registry *registry)
@@ -141,6 +147,17 @@ struct sandbox *registry_add(struct registry *registry, const struct sandbox_id 
 	registry->sorted[place] = sb;
 	registry->count++;
 	return sb;
+}
+
+int registry_make(struct registry *registry, const struct sandbox_id *id, struct sandbox **ret,
+		  struct err *err)
+{
+	int r = capacity_check_new(registry->capacity, err);
+
+	if (r < 0)
+		return r;
+	*ret = registry_add(registry, id);
+	return *ret ? 0 : err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 }
 
 void registry_unlink(struct registry *registry, struct sandbox *sb)
@@ -360,6 +377,9 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 	if (!r || !r->events)
 		goto no_memory;
 	r->config = *config;
+	r->capacity = capacity_new(r, &config->limits);
+	if (!r->capacity)
+		goto no_memory;
 	snprintf(r->run_dir, sizeof(r->run_dir), "%s", config->run_dir);
 	if (store_sandbox_load(config->store, on_fact, on_loaded, r) < 0)
 		goto no_memory;
@@ -368,6 +388,8 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 	return 0;
 
 no_memory:
+	if (r && r->capacity)
+		capacity_free(r->capacity);
 	if (r && r->events)
 		events_free(r->events);
 	if (r && r->keys)
@@ -379,6 +401,7 @@ no_memory:
 void registry_stop(struct registry *registry)
 {
 	registry->is_stopping = true;
+	capacity_stop(registry->capacity);
 }
 
 bool registry_is_stopping(const struct registry *registry)
@@ -397,6 +420,7 @@ void registry_free(struct registry *registry)
 	while (registry->count)
 		sandbox_free(registry->sorted[--registry->count]);
 	idempotency_free(registry->keys);
+	capacity_free(registry->capacity);
 	free(registry->sorted);
 	close_fdp(&registry->config.keeper_fd);
 	free(registry);

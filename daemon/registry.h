@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "base/err.h"
+#include "daemon/capacity.h"
 #include "daemon/idempotency.h"
 #include "daemon/keeper.h"
 #include "daemon/sandbox.h"
@@ -24,6 +25,7 @@ struct registry_config {
 	struct store *store;
 	const char *run_dir;
 	struct logs *logs;
+	struct capacity_limits limits;
 	int keeper_fd; /* connected to <run>/keeper.sock; owned once registry_new() succeeds */
 	/* The facts are loaded and the keeper has said what runs; or err says why not. Once. */
 	void (*ready)(void *arg, const struct err *err);
@@ -44,6 +46,9 @@ void registry_free(struct registry *registry);
 struct sandbox *registry_find(struct registry *registry, const struct sandbox_id *id);
 /* A cold one that is not stored yet. NULL without memory. */
 struct sandbox *registry_add(struct registry *registry, const struct sandbox_id *id);
+/* The same for whoever asks for one: ERR_CAPACITY_EXCEEDED where there are enough. */
+int registry_make(struct registry *registry, const struct sandbox_id *id, struct sandbox **ret,
+		  struct err *err);
 /* It is found no more; the sandbox is the caller's to free. */
 void registry_unlink(struct registry *registry, struct sandbox *sb);
 
@@ -57,6 +62,7 @@ struct logs *registry_logs(const struct registry *registry);
 struct events *registry_events(const struct registry *registry);
 struct keeper *registry_keeper(const struct registry *registry);
 const char *registry_run_dir(const struct registry *registry);
+struct capacity *registry_capacity(const struct registry *registry);
 struct idempotency *registry_keys(const struct registry *registry);
 int64_t registry_now_ms(void);
 /* For the sandbox. */

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/activity.h"
+#include "daemon/capacity.h"
 #include "daemon/events.h"
 #include "daemon/exec.h"
 #include "daemon/exec_stranger.h"
@@ -63,10 +64,14 @@ const char *sandbox_state_name(const struct sandbox *sb)
 
 void sandbox_enter(struct sandbox *sb, enum sandbox_state state)
 {
+	enum sandbox_state from;
+
 	assert(moves[sb->state] & BIT(state));
 	log_info("sandbox=%s generation=%llu %s -> %s", sb->id.text,
 		 (unsigned long long)sb->generation, names[sb->state], names[state]);
+	from = sb->state;
 	sb->state = state;
+	capacity_moved(sb, from);
 	if (state == SANDBOX_RUNNING)
 		sb->is_wake_wanted = false;
 }
@@ -259,6 +264,26 @@ static void begin_destroy(struct sandbox *sb)
 
 /* --- what is next --- */
 
+/* Now, or when there is room. */
+static int begin_life(struct sandbox *sb, struct err *err)
+{
+	int r = capacity_admit(sb, err);
+
+	return r == 1 ? sandbox_start(sb, err) : r;
+}
+
+void sandbox_room(struct sandbox *sb, const struct err *err)
+{
+	struct err why;
+
+	if (err)
+		why = *err;
+	/* Whoever waited may have gone. */
+	if (!list_is_empty(&sb->uses) && (err || sandbox_start(sb, &why) < 0))
+		sandbox_tell(sb, &sb->uses, &why);
+	sandbox_discard(sb);
+}
+
 static void step_frozen(struct sandbox *sb)
 {
 	if (sb->phase != PHASE_STILL)
@@ -286,7 +311,7 @@ void sandbox_step(struct sandbox *sb)
 		sandbox_tell(sb, &sb->sleeps, NULL);
 		if (!list_is_empty(&sb->deletes))
 			begin_destroy(sb);
-		else if (!list_is_empty(&sb->uses) && sandbox_start(sb, &err) < 0)
+		else if (!list_is_empty(&sb->uses) && begin_life(sb, &err) < 0)
 			sandbox_tell(sb, &sb->uses, &err);
 		break;
 	case SANDBOX_RUNNING:
@@ -357,15 +382,17 @@ int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 	/* A stop that is still there waits for what it ended to be stored: it would end the new
 	 * life too. */
 	if (sb->state == SANDBOX_COLD && list_is_empty(&sb->deletes) && list_is_empty(&sb->stops)) {
-		r = sandbox_start(sb, err);
+		r = begin_life(sb, err);
 		if (r < 0)
 			return r;
 	}
 	list_append(&sb->uses, &wait->link);
-	if (sb->state == SANDBOX_FROZEN) {
+	if ((sb->state == SANDBOX_FROZEN || sb->state == SANDBOX_STARTING) && sb->is_stop_wanted) {
 		sb->is_stop_wanted = false; /* that was only because nobody needed it */
-		sandbox_step(sb);
+		capacity_reclaimed(sb);
 	}
+	if (sb->state == SANDBOX_FROZEN)
+		sandbox_step(sb);
 	return 0;
 }
 

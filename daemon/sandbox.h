@@ -65,7 +65,15 @@ struct sandbox_failure {
 };
 
 /* Why it went to sleep, and whence it woke. */
-enum slept_why { SLEPT_ASKED, SLEPT_IDLE, SLEPT_MAX_AWAKE, SLEPT_STOP_AFTER, SLEPT_FAILED };
+enum slept_why {
+	SLEPT_ASKED,
+	SLEPT_IDLE,
+	SLEPT_MAX_AWAKE,
+	SLEPT_STOP_AFTER,
+	SLEPT_CAPACITY,
+	SLEPT_MEMORY,
+	SLEPT_FAILED,
+};
 enum woke_from { WOKE_FROZEN, WOKE_STOPPED, WOKE_ADOPTED };
 
 /* Of its last sleep, or its last wake. */
@@ -100,10 +108,12 @@ struct sandbox {
 	enum slept_why why; /* it is being stopped */
 	struct sandbox_receipt last_sleep, last_wake;
 	struct activity *activity;
-	bool is_seen;      /* the keeper's list named it */
-	bool is_adopting;  /* STARTING, but it was started before */
-	bool is_kill_owed; /* the keeper was away when it was asked to */
-	bool is_condemned; /* STOPPING because of `err` */
+	struct list place;    /* of capacity.c */
+	uint64_t room_due_ms; /* as long as it waits there */
+	bool is_seen;         /* the keeper's list named it */
+	bool is_adopting;     /* STARTING, but it was started before */
+	bool is_kill_owed;    /* the keeper was away when it was asked to */
+	bool is_condemned;    /* STOPPING because of `err` */
 	struct err err;
 
 	struct keeper_call call, group_call;
@@ -185,5 +195,9 @@ void sandbox_free(struct sandbox *sb);
 void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running);
 void sandbox_exited(struct sandbox *sb, const struct keeper_exited *exited);
 void sandbox_vanished(struct sandbox *sb);
+
+/* For capacity.c: there is room for the start that waits for it, or `err` says why there is none.
+ * It may be freed. */
+void sandbox_room(struct sandbox *sb, const struct err *err);
 
 #endif

@@ -27,6 +27,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	list_init(&sb->stops);
 	list_init(&sb->deletes);
 	list_init(&sb->changes);
+	list_init(&sb->place);
 	list_init(&sb->execs);
 	list_init(&sb->strangers);
 	list_init(&sb->processes);
@@ -44,6 +45,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 
 void sandbox_free(struct sandbox *sb)
 {
+	list_remove(&sb->place);
 	ping_lose_all(sb);
 	process_free_all(sb);
 	exec_stranger_forget_all(sb);

@@ -193,6 +193,31 @@ void sandbox_fall_asleep(struct sandbox *sb, enum slept_why why)
 	}
 }
 
+static bool is_awaited(const struct sandbox *sb)
+{
+	return !list_is_empty(&sb->uses) || !list_is_empty(&sb->sleeps) || sb->is_wake_wanted;
+}
+
+static bool is_to_end(const struct sandbox *sb)
+{
+	return !list_is_empty(&sb->stops) || !list_is_empty(&sb->deletes) || sb->is_stop_wanted;
+}
+
+bool sandbox_is_spare(const struct sandbox *sb)
+{
+	/* A keep_alive one was put to sleep by somebody: it is not kept awake now. */
+	return sb->state == SANDBOX_FROZEN && sb->phase == PHASE_STILL && !is_awaited(sb) &&
+	       !is_to_end(sb) && !activity_has_holds(sb);
+}
+
+bool sandbox_is_ending(const struct sandbox *sb)
+{
+	if (sb->state == SANDBOX_COLD || sb->state == SANDBOX_DESTROYING || sb->is_kill_owed)
+		return false;
+	return sb->state == SANDBOX_STOPPING || is_to_end(sb) ||
+	       (sb->state == SANDBOX_STARTING && sb->phase == PHASE_UNDO);
+}
+
 /* --- receipts --- */
 
 static void write_text(struct json_writer *w, const char *key, const char *text)
@@ -218,6 +243,7 @@ static void write_slept(struct json_writer *w, const void *arg)
 	static const char *const whys[] = {
 		[SLEPT_ASKED] = "asked",         [SLEPT_IDLE] = "idle",
 		[SLEPT_MAX_AWAKE] = "max_awake", [SLEPT_STOP_AFTER] = "stop_after",
+		[SLEPT_CAPACITY] = "capacity",   [SLEPT_MEMORY] = "memory",
 		[SLEPT_FAILED] = "failed",
 	};
 	const struct sandbox_receipt *receipt = arg;

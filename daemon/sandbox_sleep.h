@@ -25,6 +25,10 @@ int sandbox_sleep(struct sandbox *sb, enum sleep_mode mode, struct sandbox_wait 
 
 /* By itself. */
 void sandbox_fall_asleep(struct sandbox *sb, enum slept_why why);
+/* It is frozen, and nobody needs it: it may be stopped. */
+bool sandbox_is_spare(const struct sandbox *sb);
+/* Its container is about to go. */
+bool sandbox_is_ending(const struct sandbox *sb);
 /* If it is frozen, or about to be; nobody waits for it. */
 void sandbox_wake(struct sandbox *sb);
 

@@ -36,6 +36,18 @@ static const struct json_field limits_fields[] = {
 	{ NULL },
 };
 
+static const struct json_field capacity_fields[] = {
+	{ "max_sandboxes",          JSON_UINT, AT(capacity.max_sandboxes)    - AT(capacity) },
+	{ "max_running",            JSON_UINT, AT(capacity.max_running)      - AT(capacity) },
+	{ "memory_floor_bytes",     JSON_UINT, AT(capacity.memory_floor)     - AT(capacity) },
+	{ "sandboxes",              JSON_UINT, AT(capacity.sandboxes)        - AT(capacity) },
+	{ "running",                JSON_UINT, AT(capacity.running)          - AT(capacity) },
+	{ "frozen",                 JSON_UINT, AT(capacity.frozen)           - AT(capacity) },
+	{ "memory_available_bytes", JSON_UINT, AT(capacity.memory_available) - AT(capacity) },
+	{ "*",                      JSON_IGNORED },
+	{ NULL },
+};
+
 static const struct json_field info_fields[] = {
 	{ "version",         JSON_STRING,  AT(version) },
 	{ "pid",             JSON_UINT,    AT(pid) },
@@ -55,6 +67,7 @@ static const struct json_field info_fields[] = {
 	{ "subuids",         JSON_UINT,    AT(subuids) },
 	{ "network_modes",   JSON_STRINGS, AT(network_modes) },
 	{ "limits",          JSON_OBJECT,  AT(limits), .fields = limits_fields },
+	{ "capacity",        JSON_OBJECT,  AT(capacity), false, AT(capacity_given), capacity_fields },
 	{ "socket",          JSON_STRING,  AT(socket) },
 	{ "listen",          JSON_STRING,  AT(listen) },
 	{ "preview",         JSON_STRING,  AT(preview) },
@@ -134,8 +147,32 @@ static void print_machine(const struct info *info)
 		screen_row("subordinate ids", "%" PRIu64, info->subuids);
 }
 
+static void print_of(const char *name, uint64_t count, uint64_t limit, const char *more)
+{
+	if (limit)
+		screen_row(name, "%" PRIu64 " of %" PRIu64 "%s", count, limit, more);
+	else
+		screen_row(name, "%" PRIu64 ", without a limit%s", count, more);
+}
+
+static void print_capacity(const struct info *info)
+{
+	char frozen[48];
+
+	if (!info->capacity_given)
+		return;
+	print_of("sandboxes", info->capacity.sandboxes, info->capacity.max_sandboxes, "");
+	snprintf(frozen, sizeof(frozen), "; %" PRIu64 " frozen", info->capacity.frozen);
+	print_of("with a container", info->capacity.running, info->capacity.max_running, frozen);
+	if (info->capacity.memory_floor)
+		screen_row("memory floor", "%s; %s are available",
+			   screen_bytes(info->capacity.memory_floor).text,
+			   screen_bytes(info->capacity.memory_available).text);
+}
+
 static void print_limits(const struct info *info)
 {
+	print_capacity(info);
 	screen_row("request head", "%s, %" PRIu64 " headers",
 		   screen_bytes(info->limits.head_bytes).text, info->limits.headers);
 	if (info->limits.body_bytes)

@@ -26,6 +26,11 @@ struct info {
 	struct {
 		uint64_t head_bytes, headers, body_bytes, connections;
 	} limits;
+	struct {
+		uint64_t max_sandboxes, max_running, memory_floor; /* 0: none */
+		uint64_t sandboxes, running, frozen, memory_available;
+	} capacity;
+	bool capacity_given;
 	bool user_namespaces, overlay, seccomp;
 	struct json_strings network_modes;
 };

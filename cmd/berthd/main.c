@@ -23,6 +23,7 @@
 #include "cmd/berthd/privileges.h"
 #include "cmd/berthd/sockets.h"
 #include "daemon/berthd.h"
+#include "daemon/capacity.h"
 #include "daemon/lock.h"
 #include "daemon/logs.h"
 #include "daemon/registry.h"
@@ -103,6 +104,19 @@ static void on_stop(uv_signal_t *handle, int number)
 	drain(p, p->berthd.config.drain_ms ? p->berthd.config.drain_ms : 1);
 }
 
+static struct capacity_limits limits_of(const struct berthd *b)
+{
+	const struct config *config = &b->config;
+
+	return (struct capacity_limits){
+		.sandboxes = config->max_sandboxes,
+		.running = config->max_running,
+		.memory_floor = config->memory_floor == CONFIG_FLOOR_DEFAULT
+					? capacity_floor_default(b->host.memory_bytes)
+					: config->memory_floor,
+	};
+}
+
 static int load_tokens(struct tokens **ret, const struct config *config, struct err *err)
 {
 	*ret = NULL;
@@ -122,6 +136,7 @@ static int read_again(const struct program *p, struct config *ret, struct tokens
 /* All or nothing: a mistake in the file or in the tokens leaves everything as it was. */
 static int reload(struct program *p, unsigned *ret_stale, struct err *err)
 {
+	struct capacity_limits limits;
 	struct config fresh;
 	struct tokens *tokens;
 	int r;
@@ -133,6 +148,8 @@ static int reload(struct program *p, unsigned *ret_stale, struct err *err)
 	p->tokens = tokens;
 	p->berthd.config = fresh;
 	log_set_level(fresh.log_level);
+	limits = limits_of(&p->berthd);
+	capacity_set(registry_capacity(p->berthd.registry), &limits);
 	return 0;
 }
 
@@ -348,6 +365,7 @@ static int load_sandboxes(struct program *p, struct err *err)
 				 .store = b->store,
 				 .run_dir = b->config.paths.run_dir,
 				 .logs = p->logs,
+				 .limits = limits_of(b),
 				 .keeper_fd = p->keeper_fd,
 				 .ready = on_loaded,
 				 .arg = p,

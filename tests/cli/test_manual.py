@@ -94,7 +94,8 @@ def page_has_every_daemon_flag(_place):
         tag = (f"{letter}, " if letter else "") + flag + (f" {value}" if value else "")
         check(re.search(rf"^       {re.escape(tag)}\s", page, re.M), tag)
         check(meaning in page or not meaning, meaning)
-    for field in ("socket_group", "log_level", "store_sync", "drain", "max_connections", "viewer_timeout"):
+    for field in ("socket_group", "log_level", "store_sync", "drain", "max_connections", "viewer_timeout",
+                  "max_sandboxes", "max_running", "memory_floor"):
         check(re.search(rf"^       {field}\b", page, re.M), field)
     for word in ("SIGHUP", "EXIT STATUS", "FILES"):
         check(word in page, word)

@@ -31,6 +31,8 @@ static void test_defaults(void)
 	check(c.socket_gid == (gid_t)-1 && config_socket_mode(&c) == 0600);
 	check(c.store_sync == STORE_SYNC_NORMAL && c.log_level == LOG_INFO_LEVEL);
 	check(c.drain_ms == 10000 && c.max_connections == 0 && c.viewer_timeout_ms == 30000);
+	check(c.max_sandboxes == 0 && c.max_running == 0);
+	check(c.memory_floor == CONFIG_FLOOR_DEFAULT);
 	check(!c.listen.host[0] && !c.preview.host[0] && !c.runtime[0] && !c.token_file[0]);
 	check_str(c.file, scratch_path("config.json"));
 	tap_ok("an empty file is all defaults");
@@ -48,7 +50,8 @@ static void test_all(void)
 		 "\"run_dir\": \"run\", \"runtime\": \"/bin/true\", \"listen\": \"[::1]:0\","
 		 "\"token_file\": \"keys/tokens\", \"preview\": \"localhost:8080\","
 		 "\"store_sync\": \"full\", \"log_level\": \"debug\", \"drain\": \"2m\","
-		 "\"max_connections\": 17, \"viewer_timeout\": \"5s\"}",
+		 "\"max_connections\": 17, \"viewer_timeout\": \"5s\", \"max_sandboxes\": 9,"
+		 "\"max_running\": 0, \"memory_floor\": \"64M\"}",
 		 group ? group->gr_name : "root");
 	check(read_text(&c, text, &err) == 0 && config_finish(&c, &err) == 0);
 	check_str(c.paths.socket, "/r/s.sock");
@@ -62,6 +65,10 @@ static void test_all(void)
 	check_str(c.preview.host, "localhost");
 	check(c.store_sync == STORE_SYNC_FULL && c.log_level == LOG_DEBUG_LEVEL);
 	check(c.drain_ms == 120000 && c.max_connections == 17 && c.viewer_timeout_ms == 5000);
+	check(c.max_sandboxes == 9 && c.max_running == 0 && c.memory_floor == 64 << 20);
+	check(read_text(&c, "{\"memory_floor\": 4096, \"max_running\": 3}", &err) == 0);
+	check(c.memory_floor == 4096 && c.max_running == 3);
+	check(read_text(&c, "{\"memory_floor\": 0}", &err) == 0 && c.memory_floor == 0);
 	tap_ok("every setting is read; relative paths count from the file");
 }
 
@@ -92,6 +99,9 @@ static void test_bad_fields(void)
 		{"{\"max_connections\": 0}",             {"max_connections: ", "between 1 and"}},
 		{"{\"max_connections\": -1}",            {"max_connections", ""}},
 		{"{\"max_connections\": 1000001}",       {"max_connections: ", "between 1 and"}},
+		{"{\"max_running\": 1000001}",           {"max_running: ", "0 for no limit"}},
+		{"{\"max_sandboxes\": \"9\"}",           {"max_sandboxes", ""}},
+		{"{\"memory_floor\": \"much\"}",         {"memory_floor", "size"}},
 		{"{\"drain\": \"1s\", \"drain\": \"2s\"}", {"drain", ""}},
 		{"{\"socket\": \"a\\u0000b\"}",          {"socket", ""}},
 	};
@@ -214,13 +224,15 @@ static void test_apply(void)
 	check(read_text(&running, "{\"listen\": \"h:1\", \"token_file\": \"/a\"}", &err) == 0);
 	check(read_text(&next,
 			"{\"listen\": \"h:2\", \"token_file\": \"/b\", \"log_level\": \"warn\","
-			"\"drain\": \"1s\", \"store_sync\": \"full\"}",
+			"\"drain\": \"1s\", \"store_sync\": \"full\", \"max_sandboxes\": 1,"
+			"\"max_running\": 2, \"memory_floor\": 3}",
 			&err) == 0);
 	check(config_apply(&running, &running) == 0);
 	check(config_apply(&running, &next) == (1u << CONFIG_LISTEN | 1u << CONFIG_STORE_SYNC));
 	check_str(running.token_file, "/b");
 	check(running.listen.port == 1 && running.store_sync == STORE_SYNC_NORMAL);
 	check(running.log_level == LOG_WARN_LEVEL && running.drain_ms == 1000);
+	check(running.max_sandboxes == 1 && running.max_running == 2 && running.memory_floor == 3);
 	config_init(&next);
 	check(config_apply(&running, &next) == (1u << CONFIG_LISTEN | 1u << CONFIG_TOKEN_FILE));
 	check_str(running.token_file, "/b");

@@ -60,6 +60,9 @@ static void test_flags(void)
 	check_str(c.token_file, "/t");
 	check_str(c.preview.host, "localhost");
 	check(c.log_level == LOG_WARN_LEVEL);
+	check(PARSE(&c, &action, &err, "--max-sandboxes", "9", "--max-running=0", "--memory-floor",
+		    "1G") == 0);
+	check(c.max_sandboxes == 9 && c.max_running == 0 && c.memory_floor == 1 << 30);
 	check(PARSE(&c, &action, &err, "--state-dir", "/a", "--state-dir", "/b") == 0);
 	check_str(c.paths.state_dir, "/b");
 	tap_ok("flags become settings");
@@ -96,6 +99,8 @@ static void test_bad_flags(void)
 		{{"--listen", "80"},                  "--listen: must be HOST:PORT"},
 		{{"--listen", "127.0.0.1:80"},        "--token-file"},
 		{{"--log-level", "loud"},             "--log-level: must be"},
+		{{"--max-running", "-1"},             "--max-running: must be a number"},
+		{{"--memory-floor", "5%"},            "--memory-floor: must be a size"},
 		{{"--socket-group", "no-such-group"}, "--socket-group: this machine"},
 		{{"--runtime", "/no/such/crun"},      "the runtime \"/no/such/crun\""},
 		{{"--config", "/no/such/file"},       "the configuration file \"/no/such/file\""},
