@@ -144,6 +144,8 @@ static void print_last_sleep(const struct sandbox_receipt *sleep, int64_t now_ms
 		{"idle", ", as it was idle"},
 		{"max_awake", ", as its max_awake was over"},
 		{"stop_after", ", as it had been frozen for its stop_after"},
+		{"capacity", ", to make room for another one"},
+		{"memory", ", as the host was short of memory"},
 		{"failed", ", as it went away by itself"},
 	};
 	struct span since = span_since(sleep->at, now_ms);

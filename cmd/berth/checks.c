@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "cmd/berth/client.h"
+#include "cmd/berth/info.h"
 #include "cmd/berth/screen.h"
 
 #define SUBIDS_GOOD          65536
@@ -231,6 +232,46 @@ void check_ids(struct findings *findings, const struct host_facts *facts)
 		finding_mend(f, "apt install uidmap");
 }
 
+static void say_capacity(struct findings *findings, const struct info *info)
+{
+	bool is_full =
+		info->capacity.max_running && info->capacity.running >= info->capacity.max_running;
+	bool is_short = info->capacity.memory_available < info->capacity.memory_floor;
+	bool has_all = info->capacity.max_sandboxes &&
+		       info->capacity.sandboxes >= info->capacity.max_sandboxes;
+	struct finding *f;
+
+	f = finding_add(findings, "capacity",
+			is_full || is_short || has_all ? FINDING_WARN : FINDING_OK,
+			"%" PRIu64 " sandboxes, %" PRIu64 " with a container%s%s%s",
+			info->capacity.sandboxes, info->capacity.running,
+			has_all ? ": no more may exist" : "",
+			is_full ? ": to start another one, a frozen one has to give way" : "",
+			is_short ? ": none can start, as memory is below its floor" : "");
+	if (has_all)
+		finding_mend(f, "berth prune (or raise max_sandboxes)");
+	else if (is_short)
+		finding_mend(f, "stop sandboxes, or lower memory_floor");
+	else if (is_full)
+		finding_mend(f, "stop sandboxes, or raise max_running");
+}
+
+static void check_capacity(struct findings *findings, const struct globals *globals)
+{
+	struct answer answer;
+	struct arena arena;
+	struct info info;
+	struct err err;
+
+	answer_init(&answer);
+	arena_init(&arena, INFO_ARENA_MAX);
+	if (client_get(globals, "/v1/info", &answer, &err) == 0 &&
+	    info_parse(&arena, &answer, &info, &err) == 0 && info.capacity_given)
+		say_capacity(findings, &info);
+	arena_close(&arena);
+	answer_close(&answer);
+}
+
 void check_daemon(struct findings *findings, const struct globals *globals)
 {
 	struct answer answer;
@@ -243,6 +284,7 @@ void check_daemon(struct findings *findings, const struct globals *globals)
 	answer_close(&answer);
 	if (r == 0) {
 		finding_add(findings, "daemon", FINDING_OK, "answers");
+		check_capacity(findings, globals);
 		return;
 	}
 	if (client_is_absent(r) && !globals->url) {

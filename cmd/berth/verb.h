@@ -91,6 +91,7 @@ extern const struct verb verb_inspect;
 extern const struct verb verb_kill;
 extern const struct verb verb_logs;
 extern const struct verb verb_ls;
+extern const struct verb verb_prune;
 extern const struct verb verb_ps;
 extern const struct verb verb_put;
 extern const struct verb verb_rm;

@@ -132,6 +132,20 @@ def lists(place):
     equal(place.run("create", "a").returncode, 1)
 
 
+def prunes(place):
+    for name in ("old", "running", "never"):
+        equal(place.run("create", name).returncode, 0, name)
+    equal(place.run("exec", "old", "true").returncode, 0)
+    equal(place.run("stop", "old").returncode, 0)
+    equal(place.run("exec", "running", "true").returncode, 0)
+    r = place.run("prune", "--yes")
+    equal((r.returncode, r.stdout), (0, "nothing to remove: no sandbox was unused for so long\n"), r.stderr)
+    r = place.run("prune", "--older-than", "1ms", "--json", "--yes")
+    found = {s["id"]: s["removed"] for s in json.loads(r.stdout)["sandboxes"]}
+    equal((r.returncode, found), (0, {"never": True, "old": True}), r.stderr)
+    equal(place.run("ls", "-q").stdout, "running\n", "what is left")
+
+
 main([
     ("python in a sandbox that is gone afterwards", with_daemon(hello)),
     ("exit codes and reasons", with_daemon(codes)),
@@ -142,4 +156,5 @@ main([
     ("Ctrl-C ends the whole command", with_daemon(interrupted)),
     ("the disk stays over a stop and goes with rm", with_daemon(disk)),
     ("create, start, ls, inspect", with_daemon(lists)),
+    ("prune", with_daemon(prunes)),
 ])

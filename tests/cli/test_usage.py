@@ -7,7 +7,7 @@ import sys
 
 from harness import HERE, INFO, check, equal, http, main
 
-VERBS = ["run", "exec", "shell", "attach", "create", "ls", "inspect", "start", "sleep", "wake", "stop", "rm", "ps", "logs", "wait", "kill",
+VERBS = ["run", "exec", "shell", "attach", "create", "ls", "inspect", "start", "sleep", "wake", "stop", "rm", "prune", "ps", "logs", "wait", "kill",
          "session", "files", "cat", "put", "cp", "tar", "watch", "up", "down", "info", "doctor", "version", "help", "complete"]
 
 
