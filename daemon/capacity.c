@@ -50,12 +50,13 @@ static uint64_t now_of(const struct capacity *c)
 	return uv_now(registry_loop(c->registry));
 }
 
+/* Without those that nobody needs any more. */
 static unsigned waiting_len(const struct capacity *c)
 {
 	unsigned len = 0;
 
 	list_for_each (node, &c->waiting)
-		len++;
+		len += !list_is_empty(&sandbox_at(node)->uses);
 	return len;
 }
 

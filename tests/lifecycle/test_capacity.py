@@ -1,5 +1,6 @@
 """What happens when there are enough sandboxes: who gives way, who is refused, and what that says."""
 
+import concurrent.futures
 import json
 import os
 import random
@@ -13,7 +14,7 @@ sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "process
 
 # pylint: disable=wrong-import-position
 from ground import at_once, check, equal, main, only, until  # noqa: E402
-from process_api import show, start  # noqa: E402
+from process_api import show, start, wait  # noqa: E402
 
 HUGE = 1 << 60
 
@@ -204,6 +205,32 @@ def test_needed_after_all(g):
         order = sorted("abc", key=lambda name: states(g)[name] == "cold")
 
 
+@only("root")
+def test_waiting(g):
+    """Who waits for another to end may go away, or be deleted: then nothing is started for it, and others are."""
+    begin(g, max_running=1)
+    start(g, "a", "trap '' TERM; echo on; while :; do sleep 0.1; done", id="stubborn")
+    wait(g, "a", "stubborn", "log", pattern="on")
+    freeze(g, "a")
+    gone = g.connect()
+    gone.request("POST", "/v1/sandbox/c/exec", json.dumps({"command": "true"}))
+    until(lambda: capacity(g)["waiting"] == 1, "it to wait")
+    until(lambda: g.sandbox("a")["state"] == "stopping", "the other to be asked to end")
+    gone.close()
+    until(lambda: capacity(g)["waiting"] == 0, "it to be gone")
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        equal(g.request("PUT", "/v1/sandbox/d", {}).status, 200, "one that exists")
+        deleted = pool.submit(g.request, "POST", "/v1/sandbox/d/exec", {"command": "true"})
+        until(lambda: capacity(g)["waiting"] == 1, "it to wait")
+        equal(g.request("DELETE", "/v1/sandbox/d?if_state=cold").json()["code"], "conflict", "it is about to start")
+        equal(g.request("DELETE", "/v1/sandbox/d").status, 204, "deleted")
+        equal(deleted.result().json()["code"], "not_found", "its request")
+    equal(g.sandbox("a")["state"], "stopping", "all that while it had its grace")
+    equal(g.out("a", "echo x"), "x\n", "it is asked for, and has its next life")
+    equal(([s["id"] for s in g.list_all()], g.sandbox("a")["generation"]), (["a"], 2), "nothing else was started")
+    equal(g.log_text().count("-> starting"), 2, "starts")
+
+
 class Containers(threading.Thread):
     """The most that were there while this watched."""
 
@@ -258,4 +285,4 @@ def test_delete_if(g):
 
 if __name__ == "__main__":
     main([test_gives_way, test_refused, test_max_sandboxes, test_floor, test_single_flight, test_needed_after_all,
-          test_storm, test_delete_if], start=lambda test: False)
+          test_waiting, test_storm, test_delete_if], start=lambda test: False)
