@@ -238,10 +238,6 @@ static int read_settings(struct exchange *x, struct settings_request *request, s
 {
 	int r = settings_read(exchange_arena(x), exchange_buffered(x), request, err);
 
-	/* Nothing would come of it yet, and whoever asks for it relies on it. */
-	if (r == 0 && request->settings.times.delete_after != SETTINGS_NEVER)
-		r = err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
-			    "delete_after is not supported yet: leave it out");
 	if (r < 0)
 		settings_close(&request->settings);
 	return r;

@@ -13,6 +13,7 @@
 #include "daemon/idempotency.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
+#include "daemon/sandbox_expiry.h"
 #include "daemon/sandbox_sleep.h"
 #include "proto/time_text.h"
 #include "proto/uri.h"
@@ -255,6 +256,7 @@ void handle_write_sandbox(struct json_writer *w, const struct sandbox *sb)
 	json_key(w, "execs");
 	json_int(w, sb->execs_len);
 	activity_write(sb, w);
+	sandbox_expiry_write(sb, w);
 	json_key(w, "last_sleep");
 	sandbox_write_receipt(&sb->last_sleep, w);
 	json_key(w, "last_wake");

@@ -10,12 +10,16 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/alarm.h"
 #include "daemon/events.h"
 #include "daemon/exec.h"
 #include "daemon/process.h"
+#include "daemon/sandbox_expiry.h"
 #include "daemon/session.h"
+#include "daemon/store_alarm.h"
 #include "daemon/store_process.h"
 #include "daemon/store_sandbox.h"
+#include "daemon/wallclock.h"
 
 struct registry {
 	struct registry_config config;
@@ -24,6 +28,7 @@ struct registry {
 	struct idempotency *keys;
 	struct capacity *capacity;
 	struct events *events;
+	struct wallclock *clock;
 	struct sandbox **sorted; /* by ID */
 	size_t count, room;
 	bool is_ready, is_stopping;
@@ -37,6 +42,11 @@ uv_loop_t *registry_loop(const struct registry *registry)
 struct store *registry_store(const struct registry *registry)
 {
 	return registry->config.store;
+}
+
+struct wallclock *registry_clock(const struct registry *registry)
+{
+	return registry->clock;
 }
 
 struct logs *registry_logs(const struct registry *registry)
@@ -235,6 +245,15 @@ static void on_exited(void *arg, const struct keeper_exited *exited)
 	forget(r, exited);
 }
 
+/* What was due while no berthd was there is due now. */
+static void begin_timers(struct registry *r)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		sandbox_expiry_begin(r->sorted[i]);
+		alarm_begin_all(r->sorted[i]);
+	}
+}
+
 /* The keeper has said everything: what we believed to run and it did not name is gone. */
 static void on_ready(void *arg)
 {
@@ -256,6 +275,7 @@ static void on_ready(void *arg)
 	if (!r->is_ready) {
 		r->is_ready = true;
 		r->config.ready(r->config.arg, NULL);
+		begin_timers(r);
 	}
 }
 
@@ -285,6 +305,7 @@ static void on_fact(void *arg, const struct sandbox_fact *fact)
 		return;
 	sb->created_at_ms = fact->created_at_ms;
 	sb->generation = fact->generation;
+	sandbox_expiry_load(sb, &fact->sleep);
 	arena_init(&arena, 4 * 1024 * 1024);
 	sb->is_stored = true;
 	if (settings_restore(&arena, fact->settings, &sb->settings, &err) < 0) {
@@ -315,7 +336,15 @@ static void on_session(void *arg, const struct session_fact *fact)
 		session_restore(sb, fact);
 }
 
-static void on_sessions_loaded(void *arg, int result, const struct err *err)
+static void on_alarm(void *arg, const struct alarm_fact *fact)
+{
+	struct sandbox *sb = registry_find(arg, &fact->sandbox);
+
+	if (sb)
+		alarm_load(sb, fact);
+}
+
+static void on_alarms_loaded(void *arg, int result, const struct err *err)
 {
 	struct registry *r = arg;
 	char path[PATH_MAX];
@@ -333,6 +362,20 @@ static void on_sessions_loaded(void *arg, int result, const struct err *err)
 			err_set(&failure, result, ERR_INTERNAL,
 				"the line to berth-keeper cannot be watched: %s",
 				strerror(-result));
+	}
+	if (result < 0)
+		r->config.ready(r->config.arg, &failure);
+}
+
+static void on_sessions_loaded(void *arg, int result, const struct err *err)
+{
+	struct registry *r = arg;
+	struct err failure = *err;
+
+	if (result == 0) {
+		result = store_alarm_load(r->config.store, on_alarm, on_alarms_loaded, r);
+		if (result < 0)
+			err_set(&failure, result, ERR_INTERNAL, "out of memory");
 	}
 	if (result < 0)
 		r->config.ready(r->config.arg, &failure);
@@ -369,25 +412,32 @@ static void on_loaded(void *arg, int result, const struct err *err)
 int registry_new(struct registry **ret, const struct registry_config *config, struct err *err)
 {
 	struct registry *r = calloc(1, sizeof(*r));
+	int result = -ENOMEM;
 
 	if (r)
 		r->keys = idempotency_new();
 	if (r && r->keys)
 		r->events = events_new(config->loop, config->store);
 	if (!r || !r->events)
-		goto no_memory;
+		goto failed;
 	r->config = *config;
 	r->capacity = capacity_new(r, &config->limits);
 	if (!r->capacity)
-		goto no_memory;
+		goto failed;
 	snprintf(r->run_dir, sizeof(r->run_dir), "%s", config->run_dir);
-	if (store_sandbox_load(config->store, on_fact, on_loaded, r) < 0)
-		goto no_memory;
+	result = wallclock_new(&r->clock, config->loop);
+	if (result < 0)
+		goto failed;
+	result = store_sandbox_load(config->store, on_fact, on_loaded, r);
+	if (result < 0)
+		goto failed;
 	events_load(r->events);
 	*ret = r;
 	return 0;
 
-no_memory:
+failed:
+	if (r && r->clock)
+		wallclock_free(r->clock);
 	if (r && r->capacity)
 		capacity_free(r->capacity);
 	if (r && r->events)
@@ -395,13 +445,19 @@ no_memory:
 	if (r && r->keys)
 		idempotency_free(r->keys);
 	free(r);
-	return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	return err_set(err, result, ERR_INTERNAL, "the sandboxes cannot be looked after: %s",
+		       strerror(-result));
 }
 
 void registry_stop(struct registry *registry)
 {
 	registry->is_stopping = true;
 	capacity_stop(registry->capacity);
+}
+
+bool registry_is_ready(const struct registry *registry)
+{
+	return registry->is_ready;
 }
 
 bool registry_is_stopping(const struct registry *registry)
@@ -419,6 +475,7 @@ void registry_free(struct registry *registry)
 		keeper_close(registry->keeper);
 	while (registry->count)
 		sandbox_free(registry->sorted[--registry->count]);
+	wallclock_free(registry->clock);
 	idempotency_free(registry->keys);
 	capacity_free(registry->capacity);
 	free(registry->sorted);

@@ -19,6 +19,7 @@
 struct events;
 struct logs;
 struct registry;
+struct wallclock;
 
 struct registry_config {
 	uv_loop_t *loop;
@@ -40,6 +41,8 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 /* Nothing is stored any more, so nothing is started. Then the store may be closed. */
 void registry_stop(struct registry *registry);
 bool registry_is_stopping(const struct registry *registry);
+/* The keeper has said what runs. */
+bool registry_is_ready(const struct registry *registry);
 /* Sandboxes run on; who waits is told that we end. */
 void registry_free(struct registry *registry);
 
@@ -58,6 +61,7 @@ size_t registry_count(const struct registry *registry);
 
 uv_loop_t *registry_loop(const struct registry *registry);
 struct store *registry_store(const struct registry *registry);
+struct wallclock *registry_clock(const struct registry *registry);
 struct logs *registry_logs(const struct registry *registry);
 struct events *registry_events(const struct registry *registry);
 struct keeper *registry_keeper(const struct registry *registry);

@@ -4,6 +4,7 @@
 #define SETTINGS_BODY_MAX (1024 * 1024)
 #define PROCESS_BODY_MAX  (6 * 1024 * 1024)
 #define SESSION_BODY_MAX  (3 * 1024 * 1024)
+#define ALARM_BODY_MAX    (512 * 1024) /* its argv, escaped */
 #define TREE_BODY_MAX     (64 * 1024) /* two paths, escaped */
 
 const struct route routes[] = {
@@ -23,6 +24,10 @@ const struct route routes[] = {
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/sleep",   handle_sandbox_sleep,   BODY_BUFFERED, 1024, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/heartbeat", handle_sandbox_heartbeat, BODY_BUFFERED, 1024, false },
 	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/env",     handle_environment,     BODY_BUFFERED, SETTINGS_BODY_MAX, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/alarms",  handle_alarm_list,      BODY_NONE,     0, false },
+	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/alarm/{name}", handle_alarm_put,    BODY_BUFFERED, ALARM_BODY_MAX, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/alarm/{name}", handle_alarm_get,    BODY_NONE,     0, false },
+	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/alarm/{name}", handle_alarm_delete, BODY_NONE,     0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/processes", handle_process_start,      BODY_BUFFERED, PROCESS_BODY_MAX, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/processes", handle_process_list,       BODY_NONE,     0, false },
 	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/processes", handle_process_delete_all, BODY_NONE,     0, false },

@@ -34,6 +34,7 @@ handler_fn handle_terminal_start, handle_terminal_list, handle_terminal_get;
 handler_fn handle_terminal_connect, handle_terminal_interrupt, handle_terminal_terminate;
 handler_fn handle_pty;
 handler_fn handle_environment;
+handler_fn handle_alarm_put, handle_alarm_get, handle_alarm_delete, handle_alarm_list;
 handler_fn handle_session_create, handle_session_list, handle_session_delete;
 handler_fn handle_file_get;
 handler_fn handle_file_put;

@@ -20,6 +20,7 @@
 #include "daemon/ping.h"
 #include "daemon/process.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_expiry.h"
 #include "daemon/sandbox_group.h"
 #include "daemon/sandbox_sleep.h"
 #include "daemon/sandbox_state.h"
@@ -130,6 +131,8 @@ void sandbox_gone(struct sandbox *sb, const struct err *why)
 	activity_end(sb);
 	if (has_run)
 		sandbox_note_sleep(sb, SLEEP_STOP, why ? SLEPT_FAILED : sb->why);
+	else
+		sandbox_asleep(sb);
 	sb->is_stop_wanted = sb->is_wake_wanted = false;
 	sb->init_pid = 0;
 	sb->is_kill_owed = false;

@@ -25,6 +25,7 @@
 #include "daemon/keeper.h"
 #include "daemon/store.h"
 #include "daemon/store_sandbox.h"
+#include "daemon/wallclock.h"
 #include "proto/sandbox_id.h"
 #include "proto/settings.h"
 
@@ -108,6 +109,9 @@ struct sandbox {
 	enum slept_why why; /* it is being stopped */
 	struct sandbox_receipt last_sleep, last_wake;
 	struct activity *activity;
+	int64_t asleep_since_ms; /* 0: it is awake; of sandbox_expiry.c, as what follows */
+	struct wall_timer expiry;
+	struct sandbox_wait expiry_wait;
 	struct list place;    /* of capacity.c */
 	uint64_t room_due_ms; /* as long as it waits there */
 	bool is_seen;         /* the keeper's list named it */
@@ -132,6 +136,8 @@ struct sandbox {
 	struct watcher *watcher; /* of watch.c; NULL: nobody watches */
 	struct list processes;   /* of process.c; also those that have ended */
 	unsigned processes_len;
+	struct list alarms; /* of alarm.c, by name */
+	unsigned alarms_len, alarms_changing, alarms_adding;
 	struct list pings;
 	uint64_t last_ping;
 	struct sandbox_group groups[SANDBOX_GROUPS_MAX];

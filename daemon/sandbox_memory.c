@@ -3,11 +3,13 @@
 
 #include "base/cleanup.h"
 #include "daemon/activity.h"
+#include "daemon/alarm.h"
 #include "daemon/exec_stranger.h"
 #include "daemon/ping.h"
 #include "daemon/process.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox.h"
+#include "daemon/sandbox_expiry.h"
 #include "daemon/sandbox_group.h"
 #include "daemon/session.h"
 
@@ -31,6 +33,8 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	list_init(&sb->execs);
 	list_init(&sb->strangers);
 	list_init(&sb->processes);
+	list_init(&sb->alarms);
+	sandbox_expiry_init(sb);
 	session_init_all(sb);
 	list_init(&sb->pings);
 	list_init(&sb->call.link);
@@ -46,6 +50,8 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 void sandbox_free(struct sandbox *sb)
 {
 	list_remove(&sb->place);
+	sandbox_expiry_close(sb);
+	alarm_free_all(sb);
 	ping_lose_all(sb);
 	process_free_all(sb);
 	exec_stranger_forget_all(sb);

@@ -7,6 +7,7 @@
 #include "daemon/events.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox.h"
+#include "daemon/sandbox_expiry.h"
 
 struct save {
 	struct sandbox *sb;
@@ -36,6 +37,7 @@ static void take_settings(struct save *save)
 		sb->last_failure.err.code = ERR_NONE;
 	sb->is_unreadable = false;
 	activity_changed(sb);
+	sandbox_put_off(sb);
 }
 
 static void on_saved(void *arg, int result, const struct err *err)

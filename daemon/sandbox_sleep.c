@@ -1,12 +1,14 @@
 #include "daemon/sandbox_sleep.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/activity.h"
 #include "daemon/events.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_expiry.h"
 #include "daemon/sandbox_group.h"
 #include "daemon/sandbox_state.h"
 #include "daemon/session.h"
@@ -47,6 +49,7 @@ static void on_frozen(struct keeper_call *call, struct keeper_answer *answer)
 	if (answer->result < 0) {
 		/* It may be frozen or not; who thaws it, or the keeper when it is back, finds out.
 		 */
+		sandbox_asleep(sb);
 		sandbox_tell(sb, &sb->sleeps, &err);
 	} else {
 		sandbox_note_sleep(sb, SLEEP_FREEZE, sb->why);
@@ -107,6 +110,7 @@ void sandbox_thawed(struct sandbox *sb)
 		sandbox_terminate(sb);
 		return;
 	}
+	sandbox_awake(sb);
 	session_step_all(sb);
 	sandbox_step(sb);
 }
@@ -220,6 +224,19 @@ bool sandbox_is_ending(const struct sandbox *sb)
 
 /* --- receipts --- */
 
+/* As they are stored, too. */
+static const char *const whys[] = {
+	[SLEPT_ASKED] = "asked",         [SLEPT_IDLE] = "idle",
+	[SLEPT_MAX_AWAKE] = "max_awake", [SLEPT_STOP_AFTER] = "stop_after",
+	[SLEPT_CAPACITY] = "capacity",   [SLEPT_MEMORY] = "memory",
+	[SLEPT_FAILED] = "failed",
+};
+
+const char *slept_why_name(enum slept_why why)
+{
+	return whys[why];
+}
+
 static void write_text(struct json_writer *w, const char *key, const char *text)
 {
 	json_key(w, key);
@@ -240,12 +257,6 @@ static void write_kept(const struct sandbox_receipt *receipt, struct json_writer
 
 static void write_slept(struct json_writer *w, const void *arg)
 {
-	static const char *const whys[] = {
-		[SLEPT_ASKED] = "asked",         [SLEPT_IDLE] = "idle",
-		[SLEPT_MAX_AWAKE] = "max_awake", [SLEPT_STOP_AFTER] = "stop_after",
-		[SLEPT_CAPACITY] = "capacity",   [SLEPT_MEMORY] = "memory",
-		[SLEPT_FAILED] = "failed",
-	};
 	const struct sandbox_receipt *receipt = arg;
 
 	write_text(w, "mode", sleep_mode_name(receipt->mode));
@@ -287,6 +298,21 @@ void sandbox_note_sleep(struct sandbox *sb, enum sleep_mode mode, enum slept_why
 	/* One that died has exited, and one that is deleted is destroyed: neither sleeps. */
 	if (why != SLEPT_FAILED && list_is_empty(&sb->deletes))
 		event_add(sb, "slept", write_slept, &sb->last_sleep);
+	sandbox_asleep(sb);
+}
+
+void sandbox_restore_receipt(struct sandbox *sb, const struct sleep_fact *fact)
+{
+	struct sandbox_receipt last = {.generation = fact->generation, .at_ms = fact->at_ms};
+
+	if (!fact->at_ms || sleep_mode_parse(str_of(fact->mode), &last.mode) < 0)
+		return;
+	for (size_t i = 0; i < array_len(whys); i++) {
+		if (strcmp(whys[i], fact->why) == 0) {
+			last.why = (enum slept_why)i;
+			sb->last_sleep = last;
+		}
+	}
 }
 
 void sandbox_note_wake(struct sandbox *sb, enum woke_from from)

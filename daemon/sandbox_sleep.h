@@ -36,6 +36,11 @@ void sandbox_wake(struct sandbox *sb);
 void sandbox_write_receipt(const struct sandbox_receipt *receipt, struct json_writer *w);
 void sandbox_write_wake(const struct sandbox_receipt *wake, struct json_writer *w);
 
+/* "asked", "idle", ... */
+const char *slept_why_name(enum slept_why why);
+/* Of its last sleep, as it was stored. */
+void sandbox_restore_receipt(struct sandbox *sb, const struct sleep_fact *fact);
+
 /* For sandbox*.c. */
 void sandbox_freeze(struct sandbox *sb);
 void sandbox_thaw(struct sandbox *sb);

@@ -16,6 +16,7 @@
 #include "daemon/ping.h"
 #include "daemon/process.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_expiry.h"
 #include "daemon/sandbox_group.h"
 #include "daemon/sandbox_sleep.h"
 #include "daemon/sandbox_state.h"
@@ -35,6 +36,7 @@ static void fail_start(struct sandbox *sb, const struct err *err)
 	sandbox_note_failure(sb, &copy);
 	event_add(sb, "failed", event_write_err, &copy);
 	sandbox_enter(sb, SANDBOX_COLD);
+	sandbox_asleep(sb);
 	sandbox_tell(sb, &sb->uses, &copy);
 	sandbox_step(sb);
 	sandbox_discard(sb);
@@ -65,6 +67,7 @@ static void on_agent_ready(void *arg)
 	sb->is_adopting = false;
 	sandbox_enter(sb, SANDBOX_RUNNING);
 	sandbox_note_wake(sb, is_new ? WOKE_STOPPED : WOKE_ADOPTED);
+	sandbox_awake(sb);
 	if (is_new && (has_failed || sb->generation == 1))
 		event_add(sb, "started", NULL, NULL); /* it did not sleep before */
 	else if (is_new)
@@ -197,6 +200,7 @@ int sandbox_start(struct sandbox *sb, struct err *err)
 	if (r < 0)
 		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
 	sb->phase = PHASE_STORE;
+	sb->asleep_since_ms = 0; /* which is stored with the generation */
 	sandbox_enter(sb, SANDBOX_STARTING);
 	return 0;
 }

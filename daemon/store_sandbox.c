@@ -30,13 +30,15 @@ static struct sandbox_op *new_op(const struct sandbox_fact *fact, store_done_fn 
 	return o;
 }
 
+#define INSERT                                                                                     \
+	"INSERT INTO sandbox (id, created_at_ms, generation, settings) VALUES (?1, ?2, ?3, ?4) "   \
+	"ON CONFLICT (id) DO UPDATE SET "
+
 static int work_save(struct store_op *op, struct sqlite3 *db)
 {
 	static const char *const statements[] = {
-		[STORE_GENERATION] = "INSERT INTO sandbox VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) "
-				     "DO UPDATE SET generation = excluded.generation",
-		[STORE_SETTINGS] = "INSERT INTO sandbox VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) "
-				   "DO UPDATE SET settings = excluded.settings",
+		[STORE_GENERATION] = INSERT "generation = excluded.generation, asleep_since_ms = 0",
+		[STORE_SETTINGS] = INSERT "settings = excluded.settings",
 	};
 	const struct sandbox_op *o = container_of(op, struct sandbox_op, base.op);
 	const struct sandbox_fact *f = &o->fact;
@@ -62,6 +64,36 @@ int store_sandbox_save(struct store *store, const struct sandbox_fact *fact, enu
 		return -ENOMEM;
 	o->part = part;
 	return store_fact_submit(store, &o->base, work_save);
+}
+
+static int work_save_sleep(struct store_op *op, struct sqlite3 *db)
+{
+	const struct sandbox_fact *f = &container_of(op, struct sandbox_op, base.op)->fact;
+	cleanup_statement sqlite3_stmt *s = NULL;
+
+	if (sqlite3_prepare_v2(db,
+			       "UPDATE sandbox SET asleep_since_ms = ?2, slept_at_ms = ?3, "
+			       "slept_generation = ?4, slept_mode = ?5, slept_why = ?6 "
+			       "WHERE id = ?1",
+			       -1, &s, NULL) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 1, f->id.text, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_bind_int64(s, 2, f->sleep.since_ms) != SQLITE_OK ||
+	    sqlite3_bind_int64(s, 3, f->sleep.at_ms) != SQLITE_OK ||
+	    sqlite3_bind_int64(s, 4, (int64_t)f->sleep.generation) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 5, f->sleep.mode, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 6, f->sleep.why, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_step(s) != SQLITE_DONE)
+		return store_fail(op, db, "storing a sandbox's sleep");
+	return 0;
+}
+
+int store_sandbox_save_sleep(struct store *store, const struct sandbox_id *id,
+			     const struct sleep_fact *sleep, store_done_fn *done, void *arg)
+{
+	struct sandbox_fact fact = {.id = *id, .sleep = *sleep, .settings = {"", 0}};
+	struct sandbox_op *o = new_op(&fact, done, arg);
+
+	return store_fact_submit(store, o ? &o->base : NULL, work_save_sleep);
 }
 
 static int work_delete(struct store_op *op, struct sqlite3 *db)
@@ -98,8 +130,16 @@ static int keep_row(struct buf *rows, sqlite3_stmt *s)
 		.created_at_ms = sqlite3_column_int64(s, 1),
 		.generation = (uint64_t)sqlite3_column_int64(s, 2),
 		.settings = {NULL, (size_t)sqlite3_column_bytes(s, 3)},
+		.sleep = {.since_ms = sqlite3_column_int64(s, 4),
+			  .at_ms = sqlite3_column_int64(s, 5),
+			  .generation = (uint64_t)sqlite3_column_int64(s, 6)},
 	};
 	int r;
+
+	snprintf(fact.sleep.mode, sizeof(fact.sleep.mode), "%s",
+		 (const char *)sqlite3_column_text(s, 7));
+	snprintf(fact.sleep.why, sizeof(fact.sleep.why), "%s",
+		 (const char *)sqlite3_column_text(s, 8));
 
 	snprintf(fact.id.text, sizeof(fact.id.text), "%s", (const char *)sqlite3_column_text(s, 0));
 	r = buf_append(rows, &fact, sizeof(fact));
@@ -123,8 +163,9 @@ int store_sandbox_load(struct store *store, store_sandbox_each_fn *each, store_d
 		       void *arg)
 {
 	static const struct store_fact_load load = {
-		.sql = "SELECT id, created_at_ms, generation, settings FROM sandbox ORDER BY id "
-		       "LIMIT -1 OFFSET ?1",
+		.sql = "SELECT id, created_at_ms, generation, settings, asleep_since_ms, "
+		       "slept_at_ms, slept_generation, slept_mode, slept_why FROM sandbox "
+		       "ORDER BY id LIMIT -1 OFFSET ?1",
 		.what = "the sandboxes",
 		.keep = keep_row,
 		.give = give_row,

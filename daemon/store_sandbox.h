@@ -9,20 +9,35 @@
 #include "daemon/store.h"
 #include "proto/sandbox_id.h"
 
+#define SLEPT_WORD_MAX 16
+
+/* Since when it sleeps, and of its last sleep what its receipt says. */
+struct sleep_fact {
+	int64_t since_ms; /* 0: it is awake, or nobody knows */
+	int64_t at_ms;    /* 0: it never slept */
+	uint64_t generation;
+	char mode[SLEPT_WORD_MAX], why[SLEPT_WORD_MAX];
+};
+
 struct sandbox_fact {
 	struct sandbox_id id;
 	int64_t created_at_ms;
 	uint64_t generation;
+	struct sleep_fact sleep;
 	struct str settings; /* JSON */
 };
 
 /*
- * Makes the fact, or changes what is said of one that is there and leaves the rest. The settings
- * are copied. -EBUSY or -ENOMEM: `done` will not be called.
+ * Makes the fact, or changes what is said of one that is there and leaves the rest; with a new
+ * generation it does not sleep any more. The settings are copied. -EBUSY or -ENOMEM: `done` will
+ * not be called.
  */
 enum store_part { STORE_GENERATION, STORE_SETTINGS };
 int store_sandbox_save(struct store *store, const struct sandbox_fact *fact, enum store_part part,
 		       store_done_fn *done, void *arg);
+/* Of one that is there; `done` may be NULL. */
+int store_sandbox_save_sleep(struct store *store, const struct sandbox_id *id,
+			     const struct sleep_fact *sleep, store_done_fn *done, void *arg);
 int store_sandbox_delete(struct store *store, const struct sandbox_id *id, store_done_fn *done,
 			 void *arg);
 

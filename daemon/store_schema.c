@@ -75,6 +75,22 @@ static const struct migration {
 		"STRICT, WITHOUT ROWID",
 		NULL,
 	},
+	{
+		"CREATE TABLE alarm (sandbox TEXT NOT NULL REFERENCES sandbox (id) ON DELETE "
+		"CASCADE, name TEXT NOT NULL, argv BLOB NOT NULL, at_ms INTEGER NOT NULL, "
+		"every_ms INTEGER NOT NULL, timeout_ms INTEGER NOT NULL, "
+		"next_at_ms INTEGER NOT NULL, due_at_ms INTEGER NOT NULL, "
+		"started_at_ms INTEGER NOT NULL, ended_at_ms INTEGER NOT NULL, "
+		"reason INTEGER NOT NULL, exit_code INTEGER NOT NULL, attempts INTEGER NOT NULL, "
+		"skipped INTEGER NOT NULL, error BLOB NOT NULL, PRIMARY KEY (sandbox, name)) "
+		"STRICT, WITHOUT ROWID;"
+		"ALTER TABLE sandbox ADD COLUMN asleep_since_ms INTEGER NOT NULL DEFAULT 0;"
+		"ALTER TABLE sandbox ADD COLUMN slept_at_ms INTEGER NOT NULL DEFAULT 0;"
+		"ALTER TABLE sandbox ADD COLUMN slept_generation INTEGER NOT NULL DEFAULT 0;"
+		"ALTER TABLE sandbox ADD COLUMN slept_mode TEXT NOT NULL DEFAULT '';"
+		"ALTER TABLE sandbox ADD COLUMN slept_why TEXT NOT NULL DEFAULT ''",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)

@@ -1,6 +1,7 @@
 #include "proto/time_text.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #define DAY_MS       INT64_C(86400000)
@@ -77,6 +78,88 @@ int time_text_parse(struct str text, int64_t *ret_unix_ms)
 	if (time_text_format(at, back) < 0 || memcmp(back, copy, sizeof(back)) != 0)
 		return -EINVAL;
 	*ret_unix_ms = at;
+	return 0;
+}
+
+/* So many digits, at the front of `text`; -1 if there are others. */
+static int take_number(struct str *text, size_t digits)
+{
+	int value = 0;
+
+	if (text->len < digits)
+		return -1;
+	for (size_t i = 0; i < digits; i++) {
+		if (text->at[i] < '0' || text->at[i] > '9')
+			return -1;
+		value = 10 * value + (text->at[i] - '0');
+	}
+	*text = (struct str){text->at + digits, text->len - digits};
+	return value;
+}
+
+static bool take_mark(struct str *text, const char *marks)
+{
+	if (!text->len || !text->at[0] || !strchr(marks, text->at[0]))
+		return false;
+	*text = (struct str){text->at + 1, text->len - 1};
+	return true;
+}
+
+/* ".5", ".123456789"; nothing is 0. */
+static int take_fraction(struct str *text)
+{
+	int ms = 0, digit, digits = 0;
+
+	if (!take_mark(text, "."))
+		return 0;
+	for (; (digit = take_number(text, 1)) >= 0; digits++)
+		ms = digits < 3 ? 10 * ms + digit : ms;
+	for (int i = digits; i < 3; i++)
+		ms *= 10;
+	return digits ? ms : -1;
+}
+
+/* "Z", or how far the clock there is ahead, in minutes. */
+static int take_offset(struct str *text, int *ret)
+{
+	bool is_behind = text->len && text->at[0] == '-';
+	int hours, minutes;
+
+	*ret = 0;
+	if (take_mark(text, "Zz"))
+		return 0;
+	if (!take_mark(text, "+-"))
+		return -EINVAL;
+	hours = take_number(text, 2);
+	if (!take_mark(text, ":"))
+		return -EINVAL;
+	minutes = take_number(text, 2);
+	if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59)
+		return -EINVAL;
+	*ret = (is_behind ? -1 : 1) * (60 * hours + minutes);
+	return 0;
+}
+
+int time_text_read(struct str text, int64_t *ret_unix_ms)
+{
+	/* Date and time have one form: with what follows cut off they are as we write them. */
+	char plain[TIME_TEXT_SIZE] = "....-..-..T..:..:......Z";
+	struct str rest;
+	int ms, offset;
+	int64_t at;
+
+	if (text.len < 20 || (text.at[10] != 'T' && text.at[10] != 't'))
+		return -EINVAL;
+	rest = (struct str){text.at + 19, text.len - 19};
+	memcpy(plain, text.at, 10);
+	memcpy(plain + 11, text.at + 11, 8);
+	ms = take_fraction(&rest);
+	if (ms < 0 || take_offset(&rest, &offset) < 0 || rest.len)
+		return -EINVAL;
+	memcpy(plain + 19, ".000Z", 5);
+	if (time_text_parse((struct str){plain, sizeof(plain) - 1}, &at) < 0)
+		return -EINVAL;
+	*ret_unix_ms = at + ms - offset * INT64_C(60000);
 	return 0;
 }
 

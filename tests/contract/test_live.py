@@ -209,7 +209,7 @@ def settings_come_back(tap, document, daemon):
     ask("POST", "/v1/sandbox", 400, {"id": "o/ne"})
     ask("POST", "/v1/sandbox", 400, {"nonsense": 1})
     ask("POST", "/v1/sandbox", 501, {"hold_open_sockets": True})
-    ask("POST", "/v1/sandbox", 501, {"delete_after": "7d"})
+    ask("POST", "/v1/sandbox", 400, {"delete_after": "999ms"})
     ask("POST", "/v1/sandbox", 400, {"sleep_after": "99ms"})
     ask("POST", "/v1/sandbox", 400, {"sleep_mode": "nap"})
     ask("PUT", "/v1/sandbox/one", 400, {"exposedPorts": []})
@@ -219,6 +219,7 @@ def settings_come_back(tap, document, daemon):
     shown = ask("PUT", "/v1/sandbox/one", 200, {"sleep_after": "120s", "sleep_mode": "stop", "stop_after": "1d"})
     tap.equal([shown[name] for name in ("sleep_after", "sleep_mode", "stop_after", "max_awake", "delete_after",
                                         "keep_alive")], ["2m", "stop", "1d", "never", "never", False], "sleep")
+    tap.equal(shown["deletes_at"], None, "not deleted by itself")
     tap.equal(ask("GET", "/v1/sandbox/one", 200), shown, "shown")
     tap.check("s3cret" not in json.dumps(shown), "the environment is shown")
     tap.check(shown in ask("GET", "/v1/sandbox?limit=1000", 200)["sandboxes"], "it is not listed")

@@ -36,7 +36,10 @@ static void save_all(struct bed *bed)
 
 	check(text != NULL);
 	for (unsigned i = 0; text && i < FACTS; i++) {
-		struct sandbox_fact fact = {id_of(i), i, 1, {text, SIZE}};
+		struct sandbox_fact fact = {.id = id_of(i),
+					    .created_at_ms = i,
+					    .generation = 1,
+					    .settings = {text, SIZE}};
 
 		memset(text, 'a' + (int)i % 26, SIZE);
 		check(store_sandbox_save(bed->store, &fact, STORE_SETTINGS, on_stored, bed) == 0);

@@ -106,11 +106,56 @@ static void test_parse(void)
 	tap_ok("times are read back, and nothing else is");
 }
 
+static void test_read(void)
+{
+	static const struct {
+		const char *text;
+		int64_t ms;
+	} good[] = {
+		{"1970-01-01T00:00:00Z", 0},
+		{"1970-01-01t00:00:01z", 1000},
+		{"1970-01-01T00:00:00.5Z", 500},
+		{"1970-01-01T00:00:00.0429999999Z", 42},
+		{"1970-01-01T02:00:00+02:00", 0},
+		{"1969-12-31T19:30:00.001-04:30", 1},
+		{"2026-01-02T03:04:05.678Z", 1767323045678},
+	};
+	static const char *const bad[] = {
+		"",
+		"now",
+		"1970-01-01",
+		"1970-01-01T00:00:00",
+		"1970-01-01 00:00:00Z",
+		"1970-01-01T00:00:00.Z",
+		"1970-01-01T00:00:00,5Z",
+		"1970-01-01T00:00:00ZZ",
+		"1970-01-01T00:00:00+2:00",
+		"1970-01-01T00:00:00+0200",
+		"1970-01-01T00:00:00+24:00",
+		"1970-01-01T00:00:00+00:60",
+		"1970-01-01T00:00:60Z",
+		"1970-02-29T00:00:00Z",
+		"1970-01-01T 0:00:00Z",
+		"1970-01-01T00:00:00.-1Z",
+	};
+	int64_t ms;
+
+	for (size_t i = 0; i < array_len(good); i++) {
+		ms = 77;
+		check(time_text_read(str_of(good[i].text), &ms) == 0 && ms == good[i].ms);
+	}
+	ms = 77;
+	for (size_t i = 0; i < array_len(bad); i++)
+		check(time_text_read(str_of(bad[i]), &ms) == -EINVAL && ms == 77);
+	tap_ok("any time of RFC 3339 is read");
+}
+
 int main(void)
 {
 	test_known();
 	test_range();
 	test_calendar();
 	test_parse();
+	test_read();
 	return tap_done();
 }

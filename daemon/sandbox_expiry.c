@@ -1,0 +1,159 @@
+#include "daemon/sandbox_expiry.h"
+
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "daemon/activity.h"
+#include "daemon/alarm.h"
+#include "daemon/registry.h"
+#include "daemon/sandbox_sleep.h"
+#include "daemon/sandbox_state.h"
+#include "proto/time_text.h"
+
+#define AGAIN_MS 1000 /* when it could not be decided, or not be done */
+
+/* 0: it is not deleted by itself. */
+static int64_t deletes_at(const struct sandbox *sb)
+{
+	uint64_t after = sb->settings.times.delete_after;
+
+	if (!sb->is_stored || !sb->asleep_since_ms || after == SETTINGS_NEVER ||
+	    sandbox_is_leaving(sb) || alarm_is_pending(sb))
+		return 0;
+	return sb->asleep_since_ms + (int64_t)after;
+}
+
+static void arm(struct sandbox *sb)
+{
+	struct wallclock *clock = registry_clock(sb->registry);
+	int64_t at = registry_is_ready(sb->registry) ? deletes_at(sb) : 0;
+
+	if (at)
+		wallclock_set(clock, &sb->expiry, at);
+	else
+		wallclock_clear(clock, &sb->expiry);
+}
+
+static void save(const struct sandbox *sb)
+{
+	const struct sandbox_receipt *last = &sb->last_sleep;
+	struct sleep_fact fact = {
+		.since_ms = sb->asleep_since_ms,
+		.at_ms = last->at_ms,
+		.generation = last->generation,
+	};
+
+	if (!sb->is_stored || registry_is_stopping(sb->registry))
+		return;
+	if (last->at_ms) {
+		snprintf(fact.mode, sizeof(fact.mode), "%s", sleep_mode_name(last->mode));
+		snprintf(fact.why, sizeof(fact.why), "%s", slept_why_name(last->why));
+	}
+	if (store_sandbox_save_sleep(registry_store(sb->registry), &sb->id, &fact, NULL, NULL) < 0)
+		log_error("sandbox=%s its sleep is not stored: too much is being stored",
+			  sb->id.text);
+}
+
+void sandbox_asleep(struct sandbox *sb)
+{
+	if (!sb->asleep_since_ms)
+		sb->asleep_since_ms = registry_now_ms();
+	save(sb);
+	arm(sb);
+}
+
+void sandbox_awake(struct sandbox *sb)
+{
+	if (sb->asleep_since_ms) {
+		sb->asleep_since_ms = 0;
+		save(sb);
+	}
+	arm(sb);
+}
+
+static bool is_asleep(const struct sandbox *sb)
+{
+	return sb->state == SANDBOX_COLD ||
+	       (sb->state == SANDBOX_FROZEN && sb->phase == PHASE_STILL);
+}
+
+void sandbox_put_off(struct sandbox *sb)
+{
+	if (!is_asleep(sb))
+		return;
+	sb->asleep_since_ms = 0;
+	sandbox_asleep(sb);
+}
+
+/* --- deleting --- */
+
+static void try_again(struct sandbox *sb)
+{
+	wallclock_set(registry_clock(sb->registry), &sb->expiry, registry_now_ms() + AGAIN_MS);
+}
+
+static void on_deleted(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
+{
+	if (!err)
+		return; /* and it is gone */
+	log_warn("sandbox=%s is not deleted yet: %s", sb->id.text, err->sentence);
+	try_again(sb);
+}
+
+static bool is_needed(const struct sandbox *sb)
+{
+	return !is_asleep(sb) || sb->is_wake_wanted || !list_is_empty(&sb->uses) ||
+	       !list_is_empty(&sb->changes) || sb->is_changing || activity_is_used(sb);
+}
+
+static void on_expired(struct wall_timer *timer)
+{
+	struct sandbox *sb = container_of(timer, struct sandbox, expiry);
+	struct err err;
+
+	if (registry_is_stopping(sb->registry) || !deletes_at(sb))
+		return;
+	if (is_needed(sb)) {
+		try_again(sb); /* unless it wakes */
+		return;
+	}
+	log_info("sandbox=%s is deleted: it slept for its delete_after", sb->id.text);
+	sb->expiry_wait.done = on_deleted;
+	list_init(&sb->expiry_wait.link);
+	if (sandbox_delete(sb, &sb->expiry_wait, &err) < 0)
+		on_deleted(&sb->expiry_wait, sb, &err);
+}
+
+/* --- life --- */
+
+void sandbox_expiry_init(struct sandbox *sb)
+{
+	sb->expiry.due = on_expired;
+}
+
+void sandbox_expiry_load(struct sandbox *sb, const struct sleep_fact *fact)
+{
+	sb->asleep_since_ms = fact->since_ms;
+	sandbox_restore_receipt(sb, fact);
+}
+
+void sandbox_expiry_begin(struct sandbox *sb)
+{
+	if (!is_asleep(sb))
+		sandbox_awake(sb);
+	else if (!sb->asleep_since_ms)
+		sandbox_asleep(sb); /* it ended while no berthd was there to see it */
+	else
+		arm(sb);
+}
+
+void sandbox_expiry_close(struct sandbox *sb)
+{
+	wallclock_clear(registry_clock(sb->registry), &sb->expiry);
+}
+
+void sandbox_expiry_write(const struct sandbox *sb, struct json_writer *w)
+{
+	time_text_write(w, "deletes_at", deletes_at(sb));
+}
