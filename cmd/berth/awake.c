@@ -175,6 +175,7 @@ void awake_print(const struct sandbox_info *info, int64_t now_ms)
 {
 	const struct sandbox_hold *holds = info->holds.items;
 	struct span until = span_until(info->sleeps_at, now_ms);
+	struct span removal = span_until(info->deletes_at, now_ms);
 
 	for (size_t i = 0; i < info->holds.len; i++)
 		print_hold(i ? "" : "awake because", &holds[i], now_ms);
@@ -182,6 +183,8 @@ void awake_print(const struct sandbox_info *info, int64_t now_ms)
 	if (until.text[0])
 		screen_row("sleeps", "in %s%s", until.text,
 			   info->holds.len ? " at the latest" : " if nothing happens");
+	if (removal.text[0])
+		screen_row("is removed", "in %s if nobody uses it", removal.text);
 	if (info->last_sleep.mode.len)
 		print_last_sleep(&info->last_sleep, now_ms);
 	if (info->last_wake.from.len)

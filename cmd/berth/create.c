@@ -19,6 +19,7 @@ enum {
 	CREATE_KEEP_ALIVE,
 	CREATE_MAX_AWAKE,
 	CREATE_STOP_AFTER,
+	CREATE_DELETE_AFTER,
 };
 
 static int show(const struct globals *globals, const struct answer *answer, struct err *err)
@@ -50,6 +51,7 @@ static int run(const struct call *call)
 		.keep_alive = call->values[CREATE_KEEP_ALIVE],
 		.max_awake = call->values[CREATE_MAX_AWAKE],
 		.stop_after = call->values[CREATE_STOP_AFTER],
+		.delete_after = call->values[CREATE_DELETE_AFTER],
 	};
 	struct client_request request = {
 		.method = "POST", .path = "/v1/sandbox", .timeout_ms = CLIENT_WAIT_MS};
@@ -97,6 +99,7 @@ static const struct flag flags[] = {
 	[CREATE_KEEP_ALIVE]   = { "--keep-alive",   NULL,       "never count as idle" },
 	[CREATE_MAX_AWAKE]    = { "--max-awake",    "DURATION", "sleep after so long, whatever happens" },
 	[CREATE_STOP_AFTER]   = { "--stop-after",   "DURATION", "stop it when it was frozen for so long" },
+	[CREATE_DELETE_AFTER] = { "--delete-after", "DURATION", "remove it, with its disk, when it slept for so long" },
 	{ NULL },
 };
 
@@ -104,7 +107,7 @@ static const struct example examples[] = {
 	{ "berth create",                             "prints the ID of a new sandbox" },
 	{ "berth create web --memory 1G --cpus 2",    "with a name and limits" },
 	{ "berth create --start",                     "and starts it" },
-	{ "berth create job --sleep-after 1m --stop-after 1d", "for a while only" },
+	{ "berth create job --sleep-after 1m --delete-after 1d", "for a while only" },
 	{ NULL },
 };
 /* clang-format on */

@@ -28,6 +28,7 @@ enum {
 	RUN_KEEP_ALIVE,
 	RUN_MAX_AWAKE,
 	RUN_STOP_AFTER,
+	RUN_DELETE_AFTER,
 };
 
 struct created {
@@ -78,6 +79,7 @@ static int make_sandbox(const struct call *call, struct sandbox_id *ret, struct 
 		.keep_alive = call->values[RUN_KEEP_ALIVE],
 		.max_awake = call->values[RUN_MAX_AWAKE],
 		.stop_after = call->values[RUN_STOP_AFTER],
+		.delete_after = call->values[RUN_DELETE_AFTER],
 	};
 	const char *name = call->values[RUN_NAME];
 	char path[SANDBOX_PATH_MAX] = "/v1/sandbox";
@@ -176,6 +178,7 @@ static const struct flag flags[] = {
 	[RUN_KEEP_ALIVE]   = { "--keep-alive",   NULL,         "never count as idle" },
 	[RUN_MAX_AWAKE]    = { "--max-awake",    "DURATION",   "sleep after so long, whatever happens" },
 	[RUN_STOP_AFTER]   = { "--stop-after",   "DURATION",   "stop it when it was frozen for so long" },
+	[RUN_DELETE_AFTER] = { "--delete-after", "DURATION",   "remove it, with its disk, when it slept for so long" },
 	{ NULL },
 };
 

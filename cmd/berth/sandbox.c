@@ -86,6 +86,7 @@ static const struct json_field info_fields[] = {
 	{ "holds",          JSON_OBJECTS, AT(holds), false, AT(holds_given), hold_fields,
 	  sizeof(struct sandbox_hold) },
 	{ "sleeps_at",      JSON_STRING, AT(sleeps_at) },
+	{ "deletes_at",     JSON_STRING, AT(deletes_at) },
 	{ "last_sleep",     JSON_OBJECT, AT(last_sleep),   .fields = receipt_fields },
 	{ "last_wake",      JSON_OBJECT, AT(last_wake),    .fields = receipt_fields },
 	{ "limits",         JSON_OBJECT, AT(limits),       .fields = limits_fields },

@@ -76,6 +76,7 @@ struct verb {
 	int (*run)(const struct call *call); /* gives the exit code */
 };
 
+extern const struct verb verb_alarm;
 extern const struct verb verb_attach;
 extern const struct verb verb_cat;
 extern const struct verb verb_complete;

@@ -89,7 +89,7 @@ class Api:
         self.targets = []  # of the requests, as they came
         self.page, self.threads, self.failures = 2, [], []
         self.is_old = False  # it knows only how to stop
-        self.processes = None  # the handler of processes and sessions: (client, request)
+        self.processes = None  # the handler of processes, sessions and alarms: (client, request)
         self.files = None  # the handler of file routes: (client, request, kind, path)
         self.thread = threading.Thread(target=self.accept, daemon=True)
         self.thread.start()
@@ -133,7 +133,7 @@ class Api:
                 self.list(client, request)
         if len(parts) == 4 and parts[3] == "exec":
             return self.exec(client, request)
-        if self.processes and parts[3:4] and parts[3] in ("processes", "session"):
+        if self.processes and parts[3:4] and parts[3] in ("processes", "session", "alarm", "alarms"):
             return self.processes(client, request)
         if self.files and parts[3:4] and parts[3] in FILE_ROUTES:
             return self.files(client, request, parts[3], unquote("/" + "/".join(parts[4:])))

@@ -34,14 +34,18 @@ def asked(place):
     bodies = []
 
     def handler(client, request):
-        bodies.append((request.headers.get("session-id"), request.json() if request.method == "POST" else None))
-        if request.path.endswith("/kill") or request.path.startswith("/v1/sandbox/box/session/"):
+        bodies.append((request.headers.get("session-id"),
+                       request.json() if request.method in ("POST", "PUT") else None))
+        if request.path.endswith("/kill") or request.path.startswith("/v1/sandbox/box/session/") or \
+                (request.method, "/alarm/" in request.path) == ("DELETE", True):
             client.answer(204)
         elif request.path.endswith("/exec"):
             client.stream()
             client.exit(0)
         elif request.path.endswith("/session"):
             client.answer(200, {"sessions": []})
+        elif request.path.endswith("/alarms"):
+            client.answer(200, {"alarms": []})
         else:
             client.answer(200, {**PROCESS, "process": {**PROCESS, "exit_code": 0}})
 
@@ -61,7 +65,13 @@ def asked(place):
             (["wait", "--port", "80", "--http", "/h", "box", "web"], "processes/web/wait", None,
              {"for": "port", "port": 80, "http_path": "/h"}),
             (["session", "ls", "Box"], "session", None, None),
-            (["session", "rm", "box", "a:b"], "session/a:b", None, None)]:
+            (["session", "rm", "box", "a:b"], "session/a:b", None, None),
+            (["alarm", "set", "Box", "Tick", "--every", "10m", "--", "a", "-b"], "alarm/tick", None,
+             {"every": "10m", "argv": ["a", "-b"], "timeout_ms": 0}),
+            (["alarm", "set", "--at", "T", "--every", "1d", "--timeout", "2s", "box", "tick", "a"], "alarm/tick", None,
+             {"at": "T", "every": "1d", "argv": ["a"], "timeout_ms": 2000}),
+            (["alarm", "ls", "box"], "alarms", None, None),
+            (["alarm", "rm", "box", "tick", "tock"], "alarm/tock", None, None)]:
         r = place.run(*args)
         equal((r.returncode, r.stderr), (0, ""), args)
         equal((server.targets[-1], bodies[-1]), (top + target, (header, body)), args)
@@ -73,6 +83,11 @@ def refused(place):
     for args, code in [(["exec", "-s", "a\r\nX: y", "box", "true"], 125), (["exec", "-s", "", "box", "true"], 125),
                        (["exec", "-s", "x" * 129, "box", "true"], 125), (["session", "rm", "box", "../.."], 2),
                        (["session", "rm", "box", "a/b"], 2), (["session", "rm", "a/b", "c"], 2), (["session"], 2),
+                       (["alarm"], 2), (["alarm", "make", "box"], 2), (["alarm", "ls"], 2), (["alarm", "ls", "a", "b"], 2),
+                       (["alarm", "rm", "box"], 2), (["alarm", "rm", "box", "a/b"], 2), (["alarm", "rm", "a/b", "c"], 2),
+                       (["alarm", "set", "box", "x", "--every", "1s"], 2), (["alarm", "set", "box", "x", "prog"], 2),
+                       (["alarm", "set", "box", "x", "--at", "T", "--timeout", "1", "prog"], 2),
+                       (["alarm", "ls", "box", "--at", "T"], 2),
                        (["session", "make", "box"], 2), (["session", "ls"], 2), (["session", "ls", "box", "x"], 2),
                        (["session", "rm", "box"], 2), (["ps", "a/b"], 2), (["logs", "box", "a?b"], 2),
                        (["kill", "box", ".."], 2), (["wait", "box", "a b"], 125)]:
@@ -88,6 +103,17 @@ def hostile(place):
     r = place.run("ps", "box")
     equal((r.returncode, r.stdout.count("\n"), r.stdout.count(SEEN)), (0, 2, 4), r.stdout)
     equal(place.run("ps", "-q", "box").stdout, SEEN + "\n", "IDs")
+    answers["alarms"] = 200, {"alarms": [
+        {"name": EVIL, "next_at": EVIL, "every": EVIL, "argv": [EVIL, "x" * 100], "last_run": {
+            "attempts": 3, "error": EVIL}},
+        {"name": "b", "argv": ["b"], "last_run": None},
+        {"name": "c", "argv": ["c"], "last_run": {"attempts": 1, "started_at": "x"}},
+        {"name": "d", "argv": ["d"], "last_run": {"attempts": 1, "started_at": "x", "ended_at": "x",
+                                                  "reason": "exited", "exit_code": 7}}]}
+    r = place.run("alarm", "ls", "box")
+    equal((r.returncode, r.stderr, len(r.stdout.splitlines())), (0, "", 6), r.stdout)
+    check("\033" not in r.stdout and "\x9b" not in r.stdout and "failed 3x" in r.stdout, r.stdout)
+    check("running" in r.stdout and "exited 7" in r.stdout, r.stdout)
     answers["session"] = 200, {"sessions": [{"id": EVIL, "state": EVIL, "cwd": EVIL, "created_at": EVIL, "waiting": 2}]}
     r = place.run("session", "ls", "box")
     equal((r.returncode, r.stdout.count("\n"), r.stdout.count(SEEN)), (0, 2, 4), r.stdout)

@@ -76,10 +76,10 @@ def inspect_says_why(place):
                 ("last wake", "from frozen 10m ago; it kept its disk, memory and processes, generation 3")]:
         check(row in rows, row, rows)
     check("stop after" not in r.stdout and "delete after" not in r.stdout, r.stdout)
-    server.put("web", {"holds": [], "sleeps_at": moment(240), "last_wake": {"from": "adopted", "kept": []},
+    server.put("web", {"holds": [], "sleeps_at": moment(240), "deletes_at": moment(3600 * 24 * 7), "last_wake": {"from": "adopted", "kept": []},
                        "last_sleep": {"mode": "stop", "reason": "new", "kept": ["disk"]}})
     rows = [(line[:18].strip(), line[19:]) for line in place.run("inspect", "web").stdout.splitlines()]
-    for row in [("sleeps", "in 4m if nothing happens"), ("last sleep", "stopped; it kept its disk"),
+    for row in [("sleeps", "in 4m if nothing happens"), ("is removed", "in 7d if nobody uses it"), ("last sleep", "stopped; it kept its disk"),
                 ("last wake", "found running by a new berthd, generation 0")]:
         check(row in rows, row, rows)
     server.put("old", {"state": "running"})
@@ -90,8 +90,10 @@ def inspect_says_why(place):
 
 def sleep_flags(place):
     server = api(place)
-    flags = ["--sleep-after", "90s", "--sleep-mode", "stop", "--keep-alive", "--max-awake", "2h", "--stop-after", "1d"]
-    wanted = {"sleep_after": "90s", "sleep_mode": "stop", "keep_alive": True, "max_awake": "2h", "stop_after": "1d"}
+    flags = ["--sleep-after", "90s", "--sleep-mode", "stop", "--keep-alive", "--max-awake", "2h", "--stop-after", "1d",
+             "--delete-after", "7d"]
+    wanted = {"sleep_after": "90s", "sleep_mode": "stop", "keep_alive": True, "max_awake": "2h", "stop_after": "1d",
+              "delete_after": "7d"}
     equal(place.run("create", "web", *flags).stdout, "web\n")
     equal(place.run("run", "--name", "job", *flags, "--", "prog").returncode, 0)
     for name in ("web", "job"):
