@@ -19,6 +19,20 @@ static bool can_freeze(const struct sandbox *sb)
 	return keeper_abilities(registry_keeper(sb->registry)) & KEEPER_CAN_FREEZE;
 }
 
+/* Its init has ended, and the keeper knows that before us: who waits gets the next life of it. */
+static bool has_ended(struct sandbox *sb, const struct err *err)
+{
+	struct err why;
+
+	if (err->code != ERR_NOT_FOUND && err->code != ERR_SANDBOX_RESTARTED)
+		return false;
+	err_set(&why, -ECHILD, ERR_EXEC_TRANSPORT_ERROR,
+		"the sandbox's first process ended (killed or crashed): everything in it ended "
+		"with it");
+	sandbox_condemn(sb, &why);
+	return true;
+}
+
 /* --- freezing --- */
 
 /* It runs on as before: nothing has kept it from its work. */
@@ -41,6 +55,8 @@ static void on_frozen(struct keeper_call *call, struct keeper_answer *answer)
 	struct sandbox *sb = container_of(call, struct sandbox, call);
 	struct err err = answer->err;
 
+	if (answer->result < 0 && has_ended(sb, &err))
+		return;
 	if (answer->result < 0 && err.code != ERR_UNAVAILABLE) {
 		stay_awake(sb, &err);
 		return;
@@ -77,6 +93,8 @@ static void on_thawed(struct keeper_call *call, struct keeper_answer *answer)
 	struct sandbox *sb = container_of(call, struct sandbox, call);
 	struct err err = answer->err;
 
+	if (answer->result < 0 && has_ended(sb, &err))
+		return;
 	if (answer->result < 0) {
 		sb->phase = PHASE_STILL;
 		sb->is_wake_wanted = sb->is_stop_wanted = false;
