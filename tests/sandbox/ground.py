@@ -81,6 +81,14 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
+class Refused(Failed):
+    """An exec that was answered by an error before it began."""
+
+    def __init__(self, status, body):
+        super().__init__(f"exec answered {status}: {body!r}")
+        self.status = status
+
+
 class Events:
     """An exec as server-sent events, read one by one."""
 
@@ -181,7 +189,7 @@ class Ground(place.Place):
     def monitor_pid(self):
         """The keeper's parent: the one of our berth-keepers whose parent is none of them."""
         ours = self.keepers()
-        return next((p for p in ours if (stat_of(p) or (0, 0))[1] not in ours), None)
+        return next((p for p in ours if (found := stat_of(p)) and found[1] not in ours), None)
 
     def keepers(self):
         found = []
@@ -209,11 +217,10 @@ class Ground(place.Place):
         until(lambda: not is_alive(pid), "the keeper's death")
 
     def kill_keeper_and_monitor(self):
-        monitor, keeper = self.monitor_pid(), self.keeper()
+        monitor = until(self.monitor_pid, "a monitor to kill")
         os.kill(monitor, signal.SIGSTOP)  # so that it starts no other keeper meanwhile
-        os.kill(keeper, signal.SIGKILL)
-        os.kill(monitor, signal.SIGKILL)
-        until(lambda: not is_alive(keeper) and not is_alive(monitor), "the keepers' death")
+        self.kill(both := [pid for pid in (self.keeper(), monitor) if pid])
+        until(lambda: not any(map(is_alive, both)), "the keepers' death")
 
     def stop(self):
         """Everything is asked to end; nothing may be left."""
@@ -355,7 +362,7 @@ class Ground(place.Place):
                                {"Accept": "text/event-stream"})
             response = connection.getresponse()
             if response.status != 200:
-                raise Failed(f"exec answered {response.status}: {response.read()!r}")
+                raise Refused(response.status, response.read())
         except BaseException:
             connection.close()
             raise

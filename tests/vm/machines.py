@@ -21,7 +21,7 @@ import run as points  # noqa: E402  pylint: disable=wrong-import-position
 
 BUILD = image.ROOT / "build"
 AS_ROOT = r"(keeper|freeze|container|inside)_root_|init_(exec|user|channel|tree)$|" \
-          r"sandbox_(exec|lifecycle|adopt|many|chaos)(_runc)?$|security_root_"
+          r"sandbox_(exec|lifecycle|adopt|many)(_runc)?$|chaos_(root|runc)$|security_root_"
 # By name: words of the kernel's command line, and which tests. See scripts/vm-test.
 MACHINES = {
     "v2": ("vm.cgroups=v2", AS_ROOT + "|vm_contained"),

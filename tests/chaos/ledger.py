@@ -1,0 +1,115 @@
+"""What was announced of each sandbox, and whether what is told later agrees with it.
+
+A request that got no answer, or a refusal, may have been done or not: then more than one thing is admissible.
+"""
+
+import hashlib
+import threading
+import time
+
+from ground import Failed, check, equal
+
+AFTERMATH = 5  # seconds in which a stop may still go on whose answer nobody got
+STOPPING = (1, 9, 15)  # signals by which all in a sandbox is ended
+ASLEEP = ("frozen", "stopping", "cold", "failed")
+
+
+def digest(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+class Process:
+    """One that was started in the background; `code` is how it ends by itself, None if it does not."""
+
+    def __init__(self, name, code, marker):
+        self.name, self.code, self.marker = name, code, marker
+        self.begun, self.is_announced, self.end_wanted, self.told = time.monotonic(), False, False, None
+
+    def judge(self, status, may_stop):
+        """`may_stop`: something may have ended it on purpose. How it is."""
+        if status["state"] == "running":
+            check(self.told is None, "it runs again, after", self.told, status)
+            return "running"
+        told = status["reason"], status["exit_code"]
+        check(self.told in (None, told), "it ended in another way before:", self.told, status)
+        self.told = told
+        judge_end(status, self.code, may_stop or self.end_wanted)
+        return told[0]
+
+
+def judge_end(facts, code, may_be_killed):
+    """Raises if it is an invention."""
+    reason = facts["reason"]
+    if reason == "exited":
+        equal(facts["exit_code"], code, f"an invented code: {facts}")
+    elif reason == "lost":
+        equal(facts["exit_code"], None, f"a code of what is lost: {facts}")
+    elif reason == "not_started":
+        check(facts["exit_code"] in (126, 127) and facts["message"], facts)
+    elif reason == "killed" or facts.get("signal") in STOPPING:  # a berthd that came later does not know for what
+        check(may_be_killed, "nobody wanted to kill it:", facts)
+        equal(facts["exit_code"], 128 + facts.get("signal", 9), facts)
+    else:
+        raise Failed(f"it cannot have ended so: {facts}")
+
+
+class Box:
+    """A sandbox. Who is not shared belongs to one client, which alone asks for it."""
+
+    def __init__(self, name, is_shared):
+        self.name, self.is_shared, self.exists = name, is_shared, False
+        self.lock, self.stops = threading.Lock(), []
+        self.forget()
+
+    def forget(self):
+        """There is none."""
+        self.exists = False
+        self.files = {}  # by path: digests of what it may hold; None: it may be missing
+        self.labels = {None}
+        self.sessions, self.processes = set(), {}
+
+    # --- ends on purpose ---
+
+    def begin_stop(self):
+        with self.lock:
+            self.stops.append([time.monotonic(), None])
+            return self.stops[-1]
+
+    def end_stop(self, stop, is_answered):
+        with self.lock:
+            stop[1] = time.monotonic() + (0 if is_answered else AFTERMATH)
+
+    def was_stopped_since(self, begun):
+        with self.lock:
+            return any(stop[1] is None or stop[1] >= begun for stop in self.stops)
+
+    # --- files ---
+
+    def admit(self, path, what, is_answered):
+        """A write of a digest, or with None a removal."""
+        if is_answered:
+            self.files[path] = {what}
+        else:
+            self.files[path] = self.files.get(path, {None}) | {what}
+
+    def judge_file(self, path, reply):
+        known = self.files.get(path, {None})
+        if reply.status == 404:
+            check(None in known, f"{self.name}: {path} is lost:", reply)
+            return "missing"
+        equal(reply.status, 200, reply)
+        check(digest(reply.body) in known, f"{self.name}: {path} holds {len(reply.body)} bytes that nobody wrote")
+        return "read"
+
+    # --- the whole ---
+
+    def judge(self, reply):
+        """What GET says of it."""
+        if reply.status == 404:
+            check(not self.exists, f"{self.name} is lost:", reply)
+            return "missing"
+        equal(reply.status, 200, reply)
+        check(self.exists, f"{self.name} was deleted:", reply)
+        shown = reply.json()
+        check(shown["labels"].get("v") in self.labels, f"{self.name}: settings", shown["labels"], self.labels)
+        return shown["state"]
