@@ -2,6 +2,7 @@
 
 import base64
 import datetime
+import functools
 import hashlib
 import os
 import random
@@ -348,29 +349,33 @@ def settled(figures):
 def test_cycles(g):
     """Sleeping and waking again and again leaves nothing behind, and the files as they were."""
     g.put_file("a", "/workspace/blob", base64.b64encode(hashlib.sha512(b"x").digest() * 1000))
-    start(g, "a", "exec sleep 1000", id="stays")
+    start(g, "a", "exec sleep infinity", id="stays")
     tree = tree_hash(g)
 
     def cycle(mode):
         sleep(g, mode)
         g.out("a", "true")
 
-    def figures():
-        return {"berthd": memory_of(g.berthd.pid), "keeper": memory_of(g.keeper()),
-                "fds": (fds_of(g.berthd.pid), fds_of(g.keeper()))}
+    def figures(mode):
+        """What stays the same process all the time: its memory and descriptors. A stop ends init."""
+        programs = {"berthd": g.berthd.pid, "keeper": g.keeper(), **({"init": g.inits()[0]} if mode == "freeze" else {})}
+        return {"memory": {name: memory_of(pid) for name, pid in programs.items()},
+                "fds": {name: fds_of(pid) for name, pid in programs.items()}}
 
     for mode in ("freeze", "stop") if g.is_root else ("stop",):
         for _ in range(10):
             cycle(mode)
-        before, things = settled(figures), g.state_of_things()
+        look = functools.partial(figures, mode)
+        before, things, generation = settled(look), g.state_of_things(), g.sandbox("a")["generation"]
         for _ in range(CYCLES):
             cycle(mode)
-        until(lambda: figures()["fds"] == before["fds"], "descriptors as before")  # pylint: disable=cell-var-from-loop
+        until(lambda: look()["fds"] == before["fds"], "descriptors as before")  # pylint: disable=cell-var-from-loop
         g.check_same(things)
-        after = figures()
-        if not IS_SANITIZED:
-            check(after["berthd"] - before["berthd"] < 128 * 1024, f"{mode}: {before} {after}")
-            check(after["keeper"] - before["keeper"] < 128 * 1024, f"{mode}: {before} {after}")
+        after = look()
+        equal(g.sandbox("a")["generation"], generation + (CYCLES if mode == "stop" else 0), "starts")
+        equal(show(g, "a", "stays")["state"], "running" if mode == "freeze" else "exited", "what ran meanwhile")
+        for name, memory in after["memory"].items():
+            check(IS_SANITIZED or memory - before["memory"][name] < 128 * 1024, f"{mode}: {before} {after}")
         print(f"# {CYCLES} x {mode}: {before} -> {after}")
     equal(tree_hash(g), tree, "the files")
 
