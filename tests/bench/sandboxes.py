@@ -147,6 +147,12 @@ class Berth:
         self.inside = Driver(bench, f"{self.at}/inside.log", "nsenter", f"--target={self.keeper}",
                              "--mount", *users, bench.drive)
 
+    def restart(self):
+        """Another berthd for what one has left that was killed."""
+        self.child.kill()
+        self.child.wait()
+        self.child, _ = self.bench.start_berthd("--runtime", shutil.which(self.runtime), at=self.at)
+
     def bundle_file(self, name, sandbox="warm"):
         return os.path.join(self.run, sandbox, "bundle", name)
 
