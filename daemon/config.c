@@ -18,6 +18,7 @@
 
 #define DRAIN_MS_DEFAULT  10000
 #define VIEWER_MS_DEFAULT 30000
+#define INIT_MS_DEFAULT   30000
 
 enum kind {
 	KIND_PATH,
@@ -31,7 +32,7 @@ enum kind {
 	KIND_COUNT,
 	KIND_LIMIT,
 	KIND_SIZE,
-	KIND_VIEWER
+	KIND_TIMEOUT
 };
 
 struct setting {
@@ -58,10 +59,11 @@ static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_LOG_LEVEL]       = {"log_level",       KIND_LEVEL,   true,  AT(log_level)},
 	[CONFIG_DRAIN]           = {"drain",           KIND_DRAIN,   true,  AT(drain_ms)},
 	[CONFIG_MAX_CONNECTIONS] = {"max_connections", KIND_COUNT,   false, AT(max_connections)},
-	[CONFIG_VIEWER_TIMEOUT]  = {"viewer_timeout",  KIND_VIEWER,  true,  AT(viewer_timeout_ms)},
+	[CONFIG_VIEWER_TIMEOUT]  = {"viewer_timeout",  KIND_TIMEOUT, true,  AT(viewer_timeout_ms)},
 	[CONFIG_MAX_SANDBOXES]   = {"max_sandboxes",   KIND_LIMIT,   true,  AT(max_sandboxes)},
 	[CONFIG_MAX_RUNNING]     = {"max_running",     KIND_LIMIT,   true,  AT(max_running)},
 	[CONFIG_MEMORY_FLOOR]    = {"memory_floor",    KIND_SIZE,    true,  AT(memory_floor)},
+	[CONFIG_INIT_TIMEOUT]    = {"init_timeout",    KIND_TIMEOUT, false, AT(init_timeout_ms)},
 };
 /* clang-format on */
 
@@ -74,6 +76,7 @@ void config_init(struct config *config)
 	config->drain_ms = DRAIN_MS_DEFAULT;
 	config->viewer_timeout_ms = VIEWER_MS_DEFAULT;
 	config->memory_floor = CONFIG_FLOOR_DEFAULT;
+	config->init_timeout_ms = INIT_MS_DEFAULT;
 }
 
 const char *config_setting_name(enum config_setting setting)
@@ -191,13 +194,13 @@ static int set_duration(unsigned *ret_ms, struct str value, struct err *err)
 	return 0;
 }
 
-/* None at all would send away whoever has a slow line. */
-static int set_viewer(unsigned *ret_ms, struct str value, struct err *err)
+/* None at all would send away whoever has a slow line, or a busy machine. */
+static int set_timeout(unsigned *ret_ms, struct str value, struct err *err)
 {
 	unsigned ms;
 	int r = set_duration(&ms, value, err);
 
-	if (r == 0 && ms < CONFIG_VIEWER_MS_MIN)
+	if (r == 0 && ms < CONFIG_TIMEOUT_MS_MIN)
 		r = err_set(err, -ERANGE, ERR_INVALID_REQUEST, "is at least a second");
 	if (r == 0)
 		*ret_ms = ms;
@@ -265,8 +268,8 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 			       "must be \"error\", \"warn\", \"info\" or \"debug\"");
 	case KIND_DRAIN:
 		return set_duration(at, value, err);
-	case KIND_VIEWER:
-		return set_viewer(at, value, err);
+	case KIND_TIMEOUT:
+		return set_timeout(at, value, err);
 	case KIND_LIMIT:
 		return set_limit(at, value, err);
 	case KIND_SIZE:

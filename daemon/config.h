@@ -21,7 +21,7 @@
 #define CONFIG_FILE_SIZE_MAX   (64 * 1024)
 #define CONFIG_CONNECTIONS_MAX 1000000
 #define CONFIG_DRAIN_MS_MAX    (24 * 3600 * 1000)
-#define CONFIG_VIEWER_MS_MIN   1000
+#define CONFIG_TIMEOUT_MS_MIN  1000
 #define CONFIG_SANDBOXES_MAX   1000000
 #define CONFIG_FLOOR_DEFAULT   UINT64_MAX /* by how much memory there is: capacity.h */
 
@@ -43,6 +43,7 @@ enum config_setting {
 	CONFIG_MAX_SANDBOXES,
 	CONFIG_MAX_RUNNING,
 	CONFIG_MEMORY_FLOOR,
+	CONFIG_INIT_TIMEOUT,
 	CONFIG_SETTING_COUNT,
 };
 
@@ -60,7 +61,7 @@ struct config {
 	enum log_level log_level;
 	unsigned drain_ms;        /* "drain" */
 	unsigned max_connections; /* 0: as the server thinks best */
-	unsigned viewer_timeout_ms;
+	unsigned viewer_timeout_ms, init_timeout_ms;
 	unsigned max_sandboxes, max_running; /* 0: any number */
 	uint64_t memory_floor;               /* in bytes; 0: none */
 };

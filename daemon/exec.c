@@ -15,6 +15,7 @@
 #include "daemon/exec_state.h"
 #include "daemon/exec_stranger.h"
 #include "daemon/registry.h"
+#include "daemon/vigil.h"
 
 #define ARGS_INLINE_MAX (48 * 1024) /* longer ones travel in a memfd */
 /*
@@ -549,6 +550,7 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 	/* A kept one holds until it runs: its client waits for that. */
 	if (!request->is_quiet)
 		hold(e, request->is_worker ? HOLD_REQUEST : HOLD_EXEC);
+	vigil_begin(sb);
 	return e;
 }
 

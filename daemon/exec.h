@@ -143,6 +143,9 @@ void exec_event(struct sandbox *sb, const struct agent_event *event);
 void exec_lose_all(struct sandbox *sb, const char *why);
 /* Init has told of all that it knows: what is still to be adopted is lost. */
 void exec_adopted_all(struct sandbox *sb);
+/* What only init can tell and somebody waits for: that a command has ended, or whether it began. */
+enum exec_await { EXEC_AWAIT_NOTHING, EXEC_AWAIT_END, EXEC_AWAIT_START };
+enum exec_await exec_awaited(const struct sandbox *sb);
 /* berthd stops: kept ones are left, others lost. */
 void exec_leave_all(struct sandbox *sb);
 

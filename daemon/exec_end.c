@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox_sleep.h"
+#include "daemon/vigil.h"
 
 /* How often survivors are looked at, beside the end of their pipes: less and less. */
 #define CHECK_FIRST_MS 100
@@ -223,7 +224,7 @@ void exec_finish_lost(struct exec *e, const char *why)
 /* Somebody sent SIGKILL, and it was not us. */
 static void judge(const struct exec *e, struct exec_end *end)
 {
-	int64_t now = sandbox_oom_kills(e->sb);
+	int64_t now = vigil_look(e->sb);
 
 	if (now < 0 || e->oom_kills < 0)
 		end->oom_suspected = true;
@@ -489,6 +490,21 @@ void exec_lose_all(struct sandbox *sb, const char *why)
 		lose(e, why);
 		drop(e);
 	}
+}
+
+enum exec_await exec_awaited(const struct sandbox *sb)
+{
+	enum exec_await most = EXEC_AWAIT_NOTHING;
+
+	list_for_each (node, &sb->execs) {
+		const struct exec *e = list_entry(node, struct exec, link);
+
+		if (e->state == EXEC_SPAWNING)
+			return EXEC_AWAIT_START;
+		if (e->state == EXEC_RUNNING && !e->is_kept)
+			most = EXEC_AWAIT_END;
+	}
+	return most;
 }
 
 void exec_leave(struct exec *exec)

@@ -15,6 +15,7 @@
 #include "daemon/routes.h"
 #include "daemon/sandbox_expiry.h"
 #include "daemon/sandbox_sleep.h"
+#include "daemon/vigil.h"
 #include "proto/time_text.h"
 #include "proto/uri.h"
 
@@ -261,6 +262,7 @@ void handle_write_sandbox(struct json_writer *w, const struct sandbox *sb)
 	sandbox_write_receipt(&sb->last_sleep, w);
 	json_key(w, "last_wake");
 	sandbox_write_wake(&sb->last_wake, w);
+	vigil_write_oom(sb, w);
 	write_failure(w, &sb->last_failure);
 	json_object_end(w);
 }
@@ -298,8 +300,10 @@ void handle_sandbox_get(struct exchange *x)
 	struct sandbox *sb;
 	struct err err;
 
-	if (handle_find(x, false, &sb, &err) < 0)
+	if (handle_find(x, false, &sb, &err) < 0) {
 		exchange_reply_err(x, &err);
-	else
-		handle_reply_sandbox(x, 200, sb);
+		return;
+	}
+	vigil_look(sb);
+	handle_reply_sandbox(x, 200, sb);
 }

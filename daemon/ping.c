@@ -31,26 +31,32 @@ static void on_deadline(uv_timer_t *timer)
 	finish(container_of(timer, struct ping, deadline), false);
 }
 
+int ping_nudge(struct sandbox *sb)
+{
+	struct agent_ping frame = {++sb->last_ping};
+
+	return sb->agent ? agent_send(sb->agent,
+				      &(struct channel_message){
+					      .head = {AGENT_PING, FRAME_VERSION, 0},
+					      .fields = agent_ping_fields,
+					      .value = &frame,
+				      })
+			 : -EPIPE;
+}
+
 int ping_send(struct sandbox *sb, ping_done_fn *done, void *arg)
 {
 	struct ping *p = calloc(1, sizeof(*p));
-	struct agent_ping frame = {++sb->last_ping};
 	int r;
 
 	if (!p)
 		return -ENOMEM;
-	r = sb->agent ? agent_send(sb->agent,
-				   &(struct channel_message){
-					   .head = {AGENT_PING, FRAME_VERSION, 0},
-					   .fields = agent_ping_fields,
-					   .value = &frame,
-				   })
-		      : -EPIPE;
+	r = ping_nudge(sb);
 	if (r < 0) {
 		free(p);
 		return r;
 	}
-	p->nonce = frame.nonce;
+	p->nonce = sb->last_ping;
 	p->done = done;
 	p->arg = arg;
 	uv_timer_init(registry_loop(sb->registry), &p->deadline);

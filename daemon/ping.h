@@ -14,6 +14,9 @@ typedef void ping_done_fn(void *arg, bool has_answered);
 /* `done` follows once, never before this returns. -errno: it cannot even be asked. */
 int ping_send(struct sandbox *sb, ping_done_fn *done, void *arg);
 
+/* Whoever hears of the answer, it shows that init is there. As agent_send(). */
+int ping_nudge(struct sandbox *sb);
+
 /* For the sandbox: a PONG came; nobody will answer any more. */
 void ping_answered(struct sandbox *sb, uint64_t nonce);
 void ping_lose_all(struct sandbox *sb);

@@ -19,6 +19,7 @@
 #include "daemon/store_alarm.h"
 #include "daemon/store_process.h"
 #include "daemon/store_sandbox.h"
+#include "daemon/vigil.h"
 #include "daemon/wallclock.h"
 
 struct registry {
@@ -28,6 +29,7 @@ struct registry {
 	struct idempotency *keys;
 	struct capacity *capacity;
 	struct events *events;
+	struct vigil *vigil;
 	struct wallclock *clock;
 	struct sandbox **sorted; /* by ID */
 	size_t count, room;
@@ -77,6 +79,11 @@ struct capacity *registry_capacity(const struct registry *registry)
 struct idempotency *registry_keys(const struct registry *registry)
 {
 	return registry->keys;
+}
+
+struct vigil *registry_vigil(const struct registry *registry)
+{
+	return registry->vigil;
 }
 
 size_t registry_count(const struct registry *registry)
@@ -425,6 +432,9 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 	if (!r->capacity)
 		goto failed;
 	snprintf(r->run_dir, sizeof(r->run_dir), "%s", config->run_dir);
+	r->vigil = vigil_new(r, config->init_timeout_ms);
+	if (!r->vigil)
+		goto failed;
 	result = wallclock_new(&r->clock, config->loop);
 	if (result < 0)
 		goto failed;
@@ -436,6 +446,8 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 	return 0;
 
 failed:
+	if (r && r->vigil)
+		vigil_free(r->vigil);
 	if (r && r->clock)
 		wallclock_free(r->clock);
 	if (r && r->capacity)
@@ -478,6 +490,7 @@ void registry_free(struct registry *registry)
 	wallclock_free(registry->clock);
 	idempotency_free(registry->keys);
 	capacity_free(registry->capacity);
+	vigil_free(registry->vigil);
 	free(registry->sorted);
 	close_fdp(&registry->config.keeper_fd);
 	free(registry);

@@ -19,6 +19,7 @@
 struct events;
 struct logs;
 struct registry;
+struct vigil;
 struct wallclock;
 
 struct registry_config {
@@ -27,6 +28,7 @@ struct registry_config {
 	const char *run_dir;
 	struct logs *logs;
 	struct capacity_limits limits;
+	unsigned init_timeout_ms; /* how long an init may be silent that is waited for */
 	int keeper_fd; /* connected to <run>/keeper.sock; owned once registry_new() succeeds */
 	/* The facts are loaded and the keeper has said what runs; or err says why not. Once. */
 	void (*ready)(void *arg, const struct err *err);
@@ -68,6 +70,7 @@ struct keeper *registry_keeper(const struct registry *registry);
 const char *registry_run_dir(const struct registry *registry);
 struct capacity *registry_capacity(const struct registry *registry);
 struct idempotency *registry_keys(const struct registry *registry);
+struct vigil *registry_vigil(const struct registry *registry);
 int64_t registry_now_ms(void);
 /* For the sandbox. */
 void registry_adopting(struct registry *registry, struct sandbox *sb);

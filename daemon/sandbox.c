@@ -25,6 +25,7 @@
 #include "daemon/sandbox_sleep.h"
 #include "daemon/sandbox_state.h"
 #include "daemon/session.h"
+#include "daemon/vigil.h"
 
 #define BIT(state) (1u << (state))
 
@@ -73,8 +74,11 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state state)
 	from = sb->state;
 	sb->state = state;
 	capacity_moved(sb, from);
-	if (state == SANDBOX_RUNNING)
+	if (state == SANDBOX_RUNNING) {
 		sb->is_wake_wanted = false;
+		vigil_heard(sb); /* while it was frozen it could say nothing */
+		vigil_begin(sb);
+	}
 }
 
 void sandbox_tell(struct sandbox *sb, struct list *waits, const struct err *err)

@@ -86,6 +86,13 @@ struct sandbox_receipt {
 	int64_t at_ms;
 };
 
+/* The last time that the kernel was seen to have killed in it for want of memory. */
+struct sandbox_oom {
+	int64_t at_ms;
+	uint64_t kills; /* in that generation, up to then; 0: it was never seen */
+	uint64_t generation;
+};
+
 struct sandbox {
 	struct registry *registry;
 	struct sandbox_id id;
@@ -93,6 +100,8 @@ struct sandbox {
 	int64_t created_at_ms, started_at_ms, active_at_ms;
 	uint64_t generation;
 	struct sandbox_failure last_failure;
+	struct sandbox_oom last_oom;
+	uint64_t oom_seen; /* kills of this life that were noted */
 
 	bool is_stored;      /* its fact is on disk: until then it is nobody's but its maker's */
 	bool is_unreadable;  /* its stored settings are: nothing is started with others */
@@ -140,6 +149,9 @@ struct sandbox {
 	unsigned alarms_len, alarms_changing, alarms_adding;
 	struct list pings;
 	uint64_t last_ping;
+	/* Ticks of vigil.c since init was heard while something waits for it; since it was asked.
+	 */
+	unsigned silent_ticks, asked_ticks;
 	struct sandbox_group groups[SANDBOX_GROUPS_MAX];
 	unsigned groups_len;
 };

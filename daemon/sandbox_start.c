@@ -21,6 +21,7 @@
 #include "daemon/sandbox_sleep.h"
 #include "daemon/sandbox_state.h"
 #include "daemon/session.h"
+#include "daemon/vigil.h"
 
 static struct keeper *keeper_of(struct sandbox *sb)
 {
@@ -86,6 +87,7 @@ static void on_agent_ready(void *arg)
 
 static void on_agent_event(void *arg, const struct agent_event *event)
 {
+	vigil_heard(arg);
 	switch (event->type) {
 	case AGENT_PONG:
 		ping_answered(arg, event->pong.nonce);
@@ -195,6 +197,7 @@ int sandbox_start(struct sandbox *sb, struct err *err)
 	int r;
 
 	sb->generation++;
+	vigil_renew(sb);
 	sb->is_outdated = false;
 	r = sandbox_save_generation(sb, on_generation_stored, sb);
 	if (r < 0)
@@ -271,8 +274,12 @@ void sandbox_exited(struct sandbox *sb, const struct keeper_exited *exited)
 
 	sb->is_seen = true;
 	err_set(&why, -ECHILD, ERR_EXEC_TRANSPORT_ERROR,
-		"the sandbox's first process ended (%s): everything in it ended with it",
-		exited->oom_kills ? "out of memory" : "killed or crashed");
+		"the sandbox's first process ended (killed or crashed): everything in it ended "
+		"with it");
+	/* That its line broke was heard first, and is less than that. */
+	if (vigil_judge_exit(sb, exited, &why) && sb->is_condemned &&
+	    sb->err.code == ERR_EXEC_TRANSPORT_ERROR)
+		sb->err = why;
 	if (is_start_open(sb)) {
 		keeper_cancel(keeper_of(sb), &sb->call);
 		why.code = ERR_START_FAILED;

@@ -84,6 +84,16 @@ static void print_usage(const struct sandbox_info *info)
 	print_size("disk", info->usage.disk_bytes);
 }
 
+static void print_oom(const struct sandbox_info *info)
+{
+	if (info->last_oom.kills)
+		screen_row("out of memory",
+			   "%" PRIu64 " killed by the kernel in generation %" PRIu64
+			   ", the last noticed at %s",
+			   info->last_oom.kills, info->last_oom.generation,
+			   screen_text(info->last_oom.at).text);
+}
+
 static int show(const struct globals *globals, const struct answer *answer, struct err *err)
 {
 	struct sandbox_info info;
@@ -99,6 +109,7 @@ static int show(const struct globals *globals, const struct answer *answer, stru
 		print_sleep(&info);
 		print_limits(&info);
 		print_usage(&info);
+		print_oom(&info);
 		if (info.last_failure.message.len)
 			screen_row("last failure", "%s (%s) at %s",
 				   screen_text(info.last_failure.message).text,

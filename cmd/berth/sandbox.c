@@ -44,6 +44,14 @@ static const struct json_field failure_fields[] = {
 	{ NULL },
 };
 
+static const struct json_field oom_fields[] = {
+	{ "at",         JSON_STRING, AT(last_oom.at)         - AT(last_oom) },
+	{ "kills",      JSON_UINT,   AT(last_oom.kills)      - AT(last_oom) },
+	{ "generation", JSON_UINT,   AT(last_oom.generation) - AT(last_oom) },
+	{ "*",          JSON_IGNORED },
+	{ NULL },
+};
+
 #define HOLD(member)    offsetof(struct sandbox_hold, member)
 #define RECEIPT(member) offsetof(struct sandbox_receipt, member)
 
@@ -93,6 +101,7 @@ static const struct json_field info_fields[] = {
 	{ "network",        JSON_OBJECT, AT(network),      .fields = network_fields },
 	{ "labels",         JSON_MAP,    AT(labels) },
 	{ "usage",          JSON_OBJECT, AT(usage), false, AT(usage_given), usage_fields },
+	{ "last_oom",       JSON_OBJECT, AT(last_oom),     .fields = oom_fields },
 	{ "last_failure",   JSON_OBJECT, AT(last_failure), .fields = failure_fields },
 	{ "*",              JSON_IGNORED },
 	{ NULL },

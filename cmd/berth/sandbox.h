@@ -48,6 +48,10 @@ struct sandbox_info {
 	} usage;
 	bool usage_given;
 	struct {
+		struct str at;
+		uint64_t kills, generation;
+	} last_oom;
+	struct {
 		struct str code, message, at;
 	} last_failure;
 };

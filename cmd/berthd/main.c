@@ -366,6 +366,7 @@ static int load_sandboxes(struct program *p, struct err *err)
 				 .run_dir = b->config.paths.run_dir,
 				 .logs = p->logs,
 				 .limits = limits_of(b),
+				 .init_timeout_ms = b->config.init_timeout_ms,
 				 .keeper_fd = p->keeper_fd,
 				 .ready = on_loaded,
 				 .arg = p,

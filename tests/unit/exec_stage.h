@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "daemon/activity.h"
 #include "daemon/registry.h"
+#include "daemon/vigil.h"
 #include "daemon/sandbox_sleep.h"
 #include "tests/unit/tap.h"
 
@@ -81,6 +82,15 @@ void sandbox_wake(struct sandbox *sb)
 int64_t sandbox_oom_kills(const struct sandbox *sb)
 {
 	return 0;
+}
+
+int64_t vigil_look(struct sandbox *sb)
+{
+	return 0;
+}
+
+void vigil_begin(struct sandbox *sb)
+{
 }
 
 struct sandbox_group sandbox_group_take(struct sandbox *sb)
