@@ -14,10 +14,10 @@
 
 #define FLOOR_PART  20 /* of the memory there is */
 #define FLOOR_MAX   (512ULL * 1024 * 1024)
-#define WAIT_MAX_MS (3 * SANDBOX_GRACE_MS) /* that a start waits for others to give way */
-#define LOOK_MS     1000                   /* at the memory, and after those who wait */
-#define LOOK_FAR_MS 5000                   /* at the memory, while there is twice enough */
-#define NAMED_MAX   5                      /* of those that are in the way */
+#define WAIT_MAX_MS 30000 /* that a start waits for others to give way */
+#define LOOK_MS     1000  /* at the memory, and after those who wait */
+#define LOOK_FAR_MS 5000  /* at the memory, while there is twice enough */
+#define NAMED_MAX   5     /* of those that are in the way */
 #define NAMES_SIZE  256
 
 struct capacity {

@@ -162,7 +162,7 @@ void sandbox_quiet(struct sandbox *sb)
 
 void sandbox_terminate(struct sandbox *sb)
 {
-	bool is_asked = list_is_empty(&sb->deletes);
+	bool is_asked = list_is_empty(&sb->deletes) && sb->settings.times.stop_grace;
 
 	sb->is_condemned = sb->is_stop_wanted = false;
 	sandbox_enter(sb, SANDBOX_STOPPING);
@@ -171,7 +171,7 @@ void sandbox_terminate(struct sandbox *sb)
 						      .head = {AGENT_TERMINATE, FRAME_VERSION, 0},
 						      .fields = agent_empty_fields,
 					      }) == 0)
-		activity_limit(sb, SANDBOX_GRACE_MS, sandbox_quiet);
+		activity_limit(sb, sb->settings.times.stop_grace, sandbox_quiet);
 	else
 		sandbox_kill(sb);
 }

@@ -6,15 +6,13 @@
  *	   ^                  │
  *	   └──────THAW────────┘ whoever needs it
  *
- *	running ──TERMINATE──> stopping ──QUIET, or the grace is over──> KILL ──> cold
+ *	running ──TERMINATE──> stopping ──QUIET, or stop_grace is over──> KILL ──> cold
  */
 #ifndef BERTH_DAEMON_SANDBOX_SLEEP_H
 #define BERTH_DAEMON_SANDBOX_SLEEP_H
 
 #include "daemon/sandbox.h"
 #include "proto/json.h"
-
-#define SANDBOX_GRACE_MS 10000 /* that processes have to end by themselves */
 
 /*
  * As sandbox_stop(); SLEEP_AUTO is what the sandbox's settings say. 1: it sleeps already, in

@@ -94,6 +94,7 @@ static const struct json_field body_fields[] = {
 	{ "max_awake",         JSON_STRING,  AT(times.max_awake) },
 	{ "stop_after",        JSON_STRING,  AT(times.stop_after) },
 	{ "delete_after",      JSON_STRING,  AT(times.delete_after) },
+	{ "stop_grace",        JSON_STRING,  AT(times.stop_grace) },
 	{ "sleep_mode",        JSON_STRING,  AT(times.sleep_mode) },
 	{ "keep_alive",        JSON_BOOL,    AT(keep_alive) },
 	{ "hold_open_sockets", JSON_BOOL,    AT(hold_open_sockets) },

@@ -39,6 +39,7 @@ struct settings_times {
 	uint64_t max_awake;    /* whatever happens; never */
 	uint64_t stop_after;   /* frozen; then it is stopped; never */
 	uint64_t delete_after; /* asleep or unused; never */
+	uint64_t stop_grace;   /* that processes have to end by themselves; 10 seconds */
 };
 
 /* `env` and `labels` are heap copies that belong to the struct: lists of "NAME=value". */

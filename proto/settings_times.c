@@ -12,6 +12,9 @@
 #define SLEEP_AFTER_MIN_MS 100
 #define TIME_MIN_MS        1000
 
+#define STOP_GRACE_DEFAULT_MS 10000
+#define STOP_GRACE_MAX_MS     (3600 * 1000)
+
 /* clang-format off */
 #define WORD(member) offsetof(struct settings_times_words, member)
 #define TIME(member) offsetof(struct settings_times, member)
@@ -19,12 +22,14 @@
 static const struct time_rule {
 	const char *field;
 	size_t word, time; /* where they stand */
-	uint64_t min_ms;
+	uint64_t min_ms, max_ms;
+	bool is_sure; /* it cannot be "never" */
 } time_rules[] = {
-	{ "sleep_after",  WORD(sleep_after),  TIME(sleep_after),  SLEEP_AFTER_MIN_MS },
-	{ "max_awake",    WORD(max_awake),    TIME(max_awake),    TIME_MIN_MS },
-	{ "stop_after",   WORD(stop_after),   TIME(stop_after),   TIME_MIN_MS },
-	{ "delete_after", WORD(delete_after), TIME(delete_after), TIME_MIN_MS },
+	{ "sleep_after",  WORD(sleep_after),  TIME(sleep_after),  SLEEP_AFTER_MIN_MS, TIME_MAX_MS },
+	{ "max_awake",    WORD(max_awake),    TIME(max_awake),    TIME_MIN_MS, TIME_MAX_MS },
+	{ "stop_after",   WORD(stop_after),   TIME(stop_after),   TIME_MIN_MS, TIME_MAX_MS },
+	{ "delete_after", WORD(delete_after), TIME(delete_after), TIME_MIN_MS, TIME_MAX_MS },
+	{ "stop_grace",   WORD(stop_grace),   TIME(stop_grace),   0, STOP_GRACE_MAX_MS, true },
 };
 
 static const char *const mode_names[SLEEP_MODES] = {
@@ -41,6 +46,7 @@ void settings_times_init(struct settings_times *times)
 		.max_awake = SETTINGS_NEVER,
 		.stop_after = SETTINGS_NEVER,
 		.delete_after = SETTINGS_NEVER,
+		.stop_grace = STOP_GRACE_DEFAULT_MS,
 	};
 }
 
@@ -64,19 +70,19 @@ static int read_time(const struct time_rule *rule, struct str word, uint64_t *re
 {
 	char bound[DURATION_TEXT_SIZE];
 	uint64_t ms = SETTINGS_NEVER;
-	int r = str_eq(word, STR("never")) ? 0 : duration_parse(word, &ms);
+	bool is_never = !rule->is_sure && str_eq(word, STR("never"));
+	const char *or_never = rule->is_sure ? "" : "\"never\" or ";
+	int r = is_never ? 0 : duration_parse(word, &ms);
 	bool is_short = r == 0 && ms < rule->min_ms;
 
 	if (r == -EINVAL)
 		return err_set(err, r, ERR_INVALID_REQUEST,
-			       "%s must be \"never\" or a duration such as \"90s\", \"10m\" or "
-			       "\"2h\"",
-			       rule->field);
-	if (is_short || r < 0 || (ms > TIME_MAX_MS && ms != SETTINGS_NEVER)) {
-		duration_format(is_short ? rule->min_ms : TIME_MAX_MS, bound);
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "%s must be \"never\" or at %s %s", rule->field,
-			       is_short ? "least" : "most", bound);
+			       "%s must be %sa duration such as \"90s\", \"10m\" or \"2h\"",
+			       rule->field, or_never);
+	if (is_short || r < 0 || (ms > rule->max_ms && !is_never)) {
+		duration_format(is_short ? rule->min_ms : rule->max_ms, bound);
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s must be %sat %s %s",
+			       rule->field, or_never, is_short ? "least" : "most", bound);
 	}
 	*ret = ms;
 	return 0;

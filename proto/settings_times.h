@@ -6,7 +6,7 @@
 
 /* The words as they were sent; an `at` of NULL: that one was not given. */
 struct settings_times_words {
-	struct str sleep_after, max_awake, stop_after, delete_after;
+	struct str sleep_after, max_awake, stop_after, delete_after, stop_grace;
 	struct str sleep_mode;
 };
 

@@ -20,6 +20,7 @@ enum {
 	CREATE_MAX_AWAKE,
 	CREATE_STOP_AFTER,
 	CREATE_DELETE_AFTER,
+	CREATE_STOP_GRACE,
 };
 
 static int show(const struct globals *globals, const struct answer *answer, struct err *err)
@@ -52,6 +53,7 @@ static int run(const struct call *call)
 		.max_awake = call->values[CREATE_MAX_AWAKE],
 		.stop_after = call->values[CREATE_STOP_AFTER],
 		.delete_after = call->values[CREATE_DELETE_AFTER],
+		.stop_grace = call->values[CREATE_STOP_GRACE],
 	};
 	struct client_request request = {
 		.method = "POST", .path = "/v1/sandbox", .timeout_ms = CLIENT_WAIT_MS};
@@ -100,6 +102,7 @@ static const struct flag flags[] = {
 	[CREATE_MAX_AWAKE]    = { "--max-awake",    "DURATION", "sleep after so long, whatever happens" },
 	[CREATE_STOP_AFTER]   = { "--stop-after",   "DURATION", "stop it when it was frozen for so long" },
 	[CREATE_DELETE_AFTER] = { "--delete-after", "DURATION", "remove it, with its disk, when it slept for so long" },
+	[CREATE_STOP_GRACE]   = { "--stop-grace",   "DURATION", "let processes end by themselves for so long" },
 	{ NULL },
 };
 

@@ -56,6 +56,7 @@ static void print_sleep(const struct sandbox_info *info)
 	print_time("max awake", info->max_awake);
 	print_time("stop after", info->stop_after);
 	print_time("delete after", info->delete_after);
+	print_str("stop grace", info->stop_grace);
 	awake_print(info, awake_now_ms());
 }
 

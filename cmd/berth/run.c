@@ -29,6 +29,7 @@ enum {
 	RUN_MAX_AWAKE,
 	RUN_STOP_AFTER,
 	RUN_DELETE_AFTER,
+	RUN_STOP_GRACE,
 };
 
 struct created {
@@ -80,6 +81,7 @@ static int make_sandbox(const struct call *call, struct sandbox_id *ret, struct 
 		.max_awake = call->values[RUN_MAX_AWAKE],
 		.stop_after = call->values[RUN_STOP_AFTER],
 		.delete_after = call->values[RUN_DELETE_AFTER],
+		.stop_grace = call->values[RUN_STOP_GRACE],
 	};
 	const char *name = call->values[RUN_NAME];
 	char path[SANDBOX_PATH_MAX] = "/v1/sandbox";
@@ -179,6 +181,7 @@ static const struct flag flags[] = {
 	[RUN_MAX_AWAKE]    = { "--max-awake",    "DURATION",   "sleep after so long, whatever happens" },
 	[RUN_STOP_AFTER]   = { "--stop-after",   "DURATION",   "stop it when it was frozen for so long" },
 	[RUN_DELETE_AFTER] = { "--delete-after", "DURATION",   "remove it, with its disk, when it slept for so long" },
+	[RUN_STOP_GRACE]   = { "--stop-grace",   "DURATION",   "let processes end by themselves for so long" },
 	{ NULL },
 };
 

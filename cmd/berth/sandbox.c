@@ -89,6 +89,7 @@ static const struct json_field info_fields[] = {
 	{ "max_awake",      JSON_STRING, AT(max_awake) },
 	{ "stop_after",     JSON_STRING, AT(stop_after) },
 	{ "delete_after",   JSON_STRING, AT(delete_after) },
+	{ "stop_grace",     JSON_STRING, AT(stop_grace) },
 	{ "sleep_mode",     JSON_STRING, AT(sleep_mode) },
 	{ "keep_alive",     JSON_BOOL,   AT(keep_alive) },
 	{ "holds",          JSON_OBJECTS, AT(holds), false, AT(holds_given), hold_fields,

@@ -30,7 +30,7 @@ struct sandbox_info {
 	struct str id, state, image, created_at, started_at, last_active_at;
 	uint64_t generation;
 	bool is_read_only, restart_needed, keep_alive;
-	struct str sleep_after, max_awake, stop_after, delete_after, sleep_mode;
+	struct str sleep_after, max_awake, stop_after, delete_after, stop_grace, sleep_mode;
 	struct json_objects holds; /* struct sandbox_hold */
 	bool holds_given;
 	struct str sleeps_at, deletes_at;

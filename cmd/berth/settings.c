@@ -89,6 +89,7 @@ int settings_body(const struct settings_flags *flags, const char *id, bool start
 	write_text(&w, "max_awake", flags->max_awake);
 	write_text(&w, "stop_after", flags->stop_after);
 	write_text(&w, "delete_after", flags->delete_after);
+	write_text(&w, "stop_grace", flags->stop_grace);
 	write_switch(&w, "keep_alive", flags->keep_alive);
 	write_switch(&w, "read_only", flags->read_only);
 	write_switch(&w, "start", start);

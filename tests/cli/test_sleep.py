@@ -60,7 +60,7 @@ def inspect_says_why(place):
     server = api(place)
     server.put("web", {
         "state": "running", "sleep_after": "10m", "sleep_mode": "auto", "max_awake": "2h", "stop_after": "never",
-        "keep_alive": True, "sleeps_at": moment(3600 * 2),
+        "stop_grace": "30s", "keep_alive": True, "sleeps_at": moment(3600 * 2),
         "holds": [{"kind": "exec", "id": "12", "since": moment(-180), "detail": "sh\007"},
                   {"kind": "keep_alive", "since": moment(-600)}, {"kind": "later"}],
         "last_sleep": {"mode": "freeze", "reason": "idle", "generation": 3, "at": moment(-1200),
@@ -69,7 +69,7 @@ def inspect_says_why(place):
     r = place.run("inspect", "web")
     equal((r.returncode, r.stderr), (0, ""))
     rows = [(line[:18].strip(), line[19:]) for line in r.stdout.splitlines()]
-    for row in [("sleep after", "10m"), ("sleep mode", "auto"), ("max awake", "2h"),
+    for row in [("sleep after", "10m"), ("sleep mode", "auto"), ("max awake", "2h"), ("stop grace", "30s"),
                 ("keep alive", "yes: it is never idle"), ("awake because", "exec 12 has run for 3m (sh?)"),
                 ("", "its keep_alive has been set for 10m"), ("", "later"), ("sleeps", "in 2h at the latest"),
                 ("last sleep", "frozen 20m ago, as it was idle; it kept its disk, memory and processes"),
@@ -91,9 +91,9 @@ def inspect_says_why(place):
 def sleep_flags(place):
     server = api(place)
     flags = ["--sleep-after", "90s", "--sleep-mode", "stop", "--keep-alive", "--max-awake", "2h", "--stop-after", "1d",
-             "--delete-after", "7d"]
+             "--stop-grace", "30s", "--delete-after", "7d"]
     wanted = {"sleep_after": "90s", "sleep_mode": "stop", "keep_alive": True, "max_awake": "2h", "stop_after": "1d",
-              "delete_after": "7d"}
+              "stop_grace": "30s", "delete_after": "7d"}
     equal(place.run("create", "web", *flags).stdout, "web\n")
     equal(place.run("run", "--name", "job", *flags, "--", "prog").returncode, 0)
     for name in ("web", "job"):

@@ -218,7 +218,8 @@ def settings_come_back(tap, document, daemon):
                shown["generation"]), (64 << 20, 1.5, {"a": "b"}, "cold", 0), "changed")
     shown = ask("PUT", "/v1/sandbox/one", 200, {"sleep_after": "120s", "sleep_mode": "stop", "stop_after": "1d"})
     tap.equal([shown[name] for name in ("sleep_after", "sleep_mode", "stop_after", "max_awake", "delete_after",
-                                        "keep_alive")], ["2m", "stop", "1d", "never", "never", False], "sleep")
+                                        "stop_grace", "keep_alive")],
+              ["2m", "stop", "1d", "never", "never", "10s", False], "sleep")
     tap.equal(shown["deletes_at"], None, "not deleted by itself")
     tap.equal(ask("GET", "/v1/sandbox/one", 200), shown, "shown")
     tap.check("s3cret" not in json.dumps(shown), "the environment is shown")

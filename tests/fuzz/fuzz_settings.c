@@ -17,6 +17,7 @@ static void check_same(const struct settings *a, const struct settings *b)
 	assert(a->times.sleep_after == b->times.sleep_after &&
 	       a->times.max_awake == b->times.max_awake &&
 	       a->times.stop_after == b->times.stop_after &&
+	       a->times.stop_grace == b->times.stop_grace &&
 	       a->times.delete_after == b->times.delete_after && a->sleep_mode == b->sleep_mode &&
 	       a->keep_alive == b->keep_alive);
 	assert(str_eq(a->env, b->env) && str_eq(a->labels, b->labels));

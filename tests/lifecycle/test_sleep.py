@@ -200,6 +200,22 @@ def test_stop(g):
         equal(g.sandbox("a")["state"], "cold", "state")
 
 
+def test_grace(g):
+    """What does not end by itself is killed when stop_grace is over; with none of it at once, unasked."""
+    stubborn = "trap 'echo asked >>/workspace/asked' TERM; echo on; while :; do sleep 0.1; done"
+    for grace, asked in (("1500ms", "asked\n"), ("0s", "")):
+        put(g, stop_grace=grace)
+        g.out("a", "rm -f asked; touch asked")
+        start(g, "a", stubborn, id="p")
+        wait(g, "a", "p", "log", pattern="on")
+        begun = time.monotonic()
+        sleep(g, "stop")
+        took = time.monotonic() - begun
+        equal((show(g, "a", "p")["reason"], show(g, "a", "p")["exit"]["code"]), ("killed", 137), grace)
+        equal(g.out("a", "cat asked"), asked, "whether it was asked")
+        check(took < 9 and (took >= 1.5 or grace == "0s"), f"{grace} took {took} s")
+
+
 @only("root")
 def test_stop_after(g):
     """Frozen for long enough, it is stopped."""
@@ -381,6 +397,6 @@ def test_cycles(g):
 
 
 if __name__ == "__main__":
-    main([test_idle, test_holds, test_output_holds, test_settings, test_heartbeat, test_memory, test_stop, test_stop_after,
-          test_unsupported, test_storm, test_falling_asleep, test_adopted, test_dies_frozen, test_frozen_processes,
+    main([test_idle, test_holds, test_output_holds, test_settings, test_heartbeat, test_memory, test_stop, test_grace,
+          test_stop_after, test_unsupported, test_storm, test_falling_asleep, test_adopted, test_dies_frozen, test_frozen_processes,
           test_terminal, test_cycles])

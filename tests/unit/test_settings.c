@@ -31,7 +31,7 @@ static bool is_same(const struct settings *a, const struct settings *b)
 	       x->file_size == y->file_size && a->keep_alive == b->keep_alive &&
 	       a->sleep_mode == b->sleep_mode && t->sleep_after == u->sleep_after &&
 	       t->max_awake == u->max_awake && t->stop_after == u->stop_after &&
-	       t->delete_after == u->delete_after;
+	       t->delete_after == u->delete_after && t->stop_grace == u->stop_grace;
 }
 
 static bool has_list(struct str list, const char *wanted, size_t len)
@@ -54,13 +54,15 @@ static void test_defaults(void)
 		      &q,
 		      "{\"id\":null,\"image\":null,\"env\":null,\"sleep_after\":null,"
 		      "\"sleep_mode\":null,\"keep_alive\":false,\"max_awake\":null,"
-		      "\"stop_after\":null,\"delete_after\":null,\"hold_open_sockets\":false,"
+		      "\"stop_after\":null,\"delete_after\":null,\"stop_grace\":null,"
+		      "\"hold_open_sockets\":false,"
 		      "\"network\":{\"mode\":\"none\",\"allow\":[],\"deny\":[],\"max_bytes\":null},"
 		      "\"limits\":{\"disk\":null,\"memory\":null},\"labels\":{}}") == 0);
 	check(q.settings.times.sleep_after == 600000 && !q.settings.keep_alive);
 	check(q.settings.times.max_awake == SETTINGS_NEVER);
 	check(q.settings.times.stop_after == SETTINGS_NEVER);
 	check(q.settings.times.delete_after == SETTINGS_NEVER);
+	check(q.settings.times.stop_grace == 10000);
 	check(q.settings.sleep_mode == SLEEP_AUTO);
 	tap_ok("nothing, and what asks for the default, changes nothing");
 	settings_close(&q.settings);
@@ -106,9 +108,11 @@ static void test_times(void)
 	settings_init(&q.settings);
 	check(read_text(&q, "{\"sleep_after\":\"100ms\",\"sleep_mode\":\"freeze\","
 			    "\"keep_alive\":true,\"max_awake\":\"1s\",\"stop_after\":\"90m\","
-			    "\"delete_after\":\"3650d\"}") == 0);
+			    "\"delete_after\":\"3650d\",\"stop_grace\":\"1h\"}") == 0);
 	check(times->sleep_after == 100 && times->max_awake == 1000);
 	check(times->stop_after == 90 * 60000 && times->delete_after == 315360000000);
+	check(times->stop_grace == 3600000);
+	check(read_text(&q, "{\"stop_grace\":\"0s\"}") == 0 && times->stop_grace == 0);
 	check(q.settings.sleep_mode == SLEEP_FREEZE && q.settings.keep_alive);
 	check(read_text(&q, "{\"sleep_after\":\"never\",\"sleep_mode\":\"stop\"}") == 0);
 	check(times->sleep_after == SETTINGS_NEVER && times->max_awake == 1000);
@@ -168,6 +172,8 @@ static const struct bad bad[] = {
 	{"{\"sleep_mode\":\"frozen\",\"sleep_after\":\"1s\"}", "sleep_mode must be",
 	 ERR_INVALID_REQUEST},
 	{"{\"max_awake\":\"999ms\"}", "max_awake must be \"never\" or at least 1s", ERR_INVALID_REQUEST},
+	{"{\"stop_grace\":\"never\"}", "stop_grace must be a duration such as", ERR_INVALID_REQUEST},
+	{"{\"stop_grace\":\"61m\"}", "stop_grace must be at most 1h", ERR_INVALID_REQUEST},
 	{"{\"stop_after\":\"0s\"}", "stop_after must be \"never\" or at least 1s", ERR_INVALID_REQUEST},
 	{"{\"delete_after\":\"1\"}", "delete_after must be \"never\" or a", ERR_INVALID_REQUEST},
 	{"{\"keep_alive\":\"yes\"}", "keep_alive must be", ERR_INVALID_REQUEST},
@@ -339,7 +345,8 @@ static void test_write(void)
 	check_str(buf_at(&text),
 		  "{\"image\":\"host\",\"read_only\":false,\"sleep_after\":\"10m\","
 		  "\"max_awake\":\"90m\",\"stop_after\":\"1500ms\",\"delete_after\":\"never\","
-		  "\"sleep_mode\":\"auto\",\"keep_alive\":false,\"limits\":{\"memory\":null,"
+		  "\"stop_grace\":\"10s\",\"sleep_mode\":\"auto\",\"keep_alive\":false,\"limits\":{"
+		  "\"memory\":null,"
 		  "\"swap\":null,\"cpus\":1.5,\"pids\":null,\"files\":null,\"file_size\":null,"
 		  "\"output_bytes\":null},"
 		  "\"network\":{\"mode\":\"none\"},\"labels\":{}}");
