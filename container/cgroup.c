@@ -225,9 +225,9 @@ static bool is_full(int sandbox)
 	return fstat(sandbox, &st) < 0 || st.st_nlink >= 2 + CGROUP_GROUPS_MAX;
 }
 
-static void group_name(char name[32], uint32_t group)
+void cgroup_group_name(char name[CGROUP_GROUP_NAME], uint32_t group)
 {
-	snprintf(name, 32, "exec-%u", group);
+	snprintf(name, CGROUP_GROUP_NAME, "exec-%u", group);
 }
 
 /*
@@ -248,7 +248,7 @@ static int open_alone(const struct cgroup_host *cg, int group)
 int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t group, uid_t uid,
 		      int *ret_fd)
 {
-	char name[32];
+	char name[CGROUP_GROUP_NAME];
 	cleanup_fd int sandbox = open_sandbox(cg, cg->v2_fd, id);
 	cleanup_fd int dir = -1, fd = -1;
 
@@ -256,7 +256,7 @@ int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t gro
 		return sandbox;
 	if (is_full(sandbox))
 		return -ENOSPC;
-	group_name(name, group);
+	cgroup_group_name(name, group);
 	if (mkdirat(sandbox, name, 0755) < 0)
 		return -errno;
 	dir = dir_open(sandbox, name);
@@ -273,14 +273,14 @@ int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t gro
 
 int cgroup_group_open(const struct cgroup_host *cg, const char *id, uint32_t group, int *ret_fd)
 {
-	char name[32];
+	char name[CGROUP_GROUP_NAME];
 	cleanup_fd int sandbox = open_sandbox(cg, cg->v2_fd, id);
 	cleanup_fd int dir = -1;
 	int fd;
 
 	if (sandbox < 0)
 		return sandbox;
-	group_name(name, group);
+	cgroup_group_name(name, group);
 	dir = dir_open(sandbox, name);
 	fd = dir < 0 ? dir : open_alone(cg, dir);
 	if (fd < 0)
@@ -291,20 +291,20 @@ int cgroup_group_open(const struct cgroup_host *cg, const char *id, uint32_t gro
 
 int cgroup_group_kill(const struct cgroup_host *cg, const char *id, uint32_t group)
 {
-	char name[32], file[64], path[PATH_SIZE];
+	char name[CGROUP_GROUP_NAME], file[64], path[PATH_SIZE];
 
-	group_name(name, group);
+	cgroup_group_name(name, group);
 	snprintf(file, sizeof(file), "%s/cgroup.kill", name);
 	return dir_write(cg->v2_fd, path_of(path, cg, id, file), "1");
 }
 
 int cgroup_group_is_empty(const struct cgroup_host *cg, const char *id, uint32_t group)
 {
-	char name[32], file[64], path[PATH_SIZE];
+	char name[CGROUP_GROUP_NAME], file[64], path[PATH_SIZE];
 	uint64_t populated;
 	int r;
 
-	group_name(name, group);
+	cgroup_group_name(name, group);
 	snprintf(file, sizeof(file), "%s/cgroup.events", name);
 	r = dir_read_key(cg->v2_fd, path_of(path, cg, id, file), "populated", &populated);
 	return r < 0 ? r : populated == 0;
@@ -312,9 +312,9 @@ int cgroup_group_is_empty(const struct cgroup_host *cg, const char *id, uint32_t
 
 int cgroup_group_remove(const struct cgroup_host *cg, const char *id, uint32_t group)
 {
-	char name[32], path[PATH_SIZE];
+	char name[CGROUP_GROUP_NAME], path[PATH_SIZE];
 
-	group_name(name, group);
+	cgroup_group_name(name, group);
 	return unlinkat(cg->v2_fd, path_of(path, cg, id, name), AT_REMOVEDIR) < 0 ? -errno : 0;
 }
 

@@ -22,6 +22,7 @@
 
 #define CGROUP_HIERARCHIES_MAX 16
 #define CGROUP_NAME_MAX        32
+#define CGROUP_GROUP_NAME      32
 #define CGROUP_GROUPS_MAX      4096 /* of one sandbox: as many execs as its init has */
 
 struct cgroup_host {
@@ -74,6 +75,8 @@ int cgroup_group_is_empty(const struct cgroup_host *cg, const char *id, uint32_t
 int cgroup_group_remove(const struct cgroup_host *cg, const char *id, uint32_t group);
 /* Removes those below that number that are empty. How many stay. */
 uint32_t cgroup_groups_sweep(const struct cgroup_host *cg, const char *id, uint32_t below);
+/* Of its directory. */
+void cgroup_group_name(char name[CGROUP_GROUP_NAME], uint32_t group);
 /* Calls `each` for the exec groups below a sandbox's own directory. */
 void cgroup_for_groups(int sandbox, void (*each)(int sandbox, const char *name, void *data),
 		       void *data);

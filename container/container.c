@@ -233,6 +233,12 @@ int container_freeze(const struct container *c, const struct container_host *hos
 	return freezer_freeze(&host->cgroup, c->spec.id.text);
 }
 
+int container_freeze_others(const struct container *c, const struct container_host *host,
+			    uint32_t group)
+{
+	return freezer_freeze_others(&host->cgroup, c->spec.id.text, group);
+}
+
 int container_thaw(const struct container *c, const struct container_host *host)
 {
 	return freezer_thaw(&host->cgroup, c->spec.id.text);

@@ -91,6 +91,9 @@ int container_kill(const struct container *c, const struct container_host *host)
  * thaws it. -EOPNOTSUPP for all three where there are no cgroups.
  */
 int container_freeze(const struct container *c, const struct container_host *host);
+/* But for init and that exec group: see container/freezer.h. */
+int container_freeze_others(const struct container *c, const struct container_host *host,
+			    uint32_t group);
 int container_thaw(const struct container *c, const struct container_host *host);
 int container_is_frozen(const struct container *c, const struct container_host *host);
 

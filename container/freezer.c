@@ -114,6 +114,49 @@ static int see_v2(int sandbox)
 	return pass.error ? pass.error : pass.unfrozen == 0;
 }
 
+struct others {
+	struct pass pass;
+	char besides[CGROUP_GROUP_NAME]; /* the name of the group that goes on */
+};
+
+static void freeze_other(int sandbox, const char *name, void *data)
+{
+	struct others *others = data;
+	cleanup_fd int group = dir_open(sandbox, name);
+	uint64_t is_populated = 0;
+
+	if (group < 0 || strcmp(name, others->besides) == 0)
+		return;
+	if (dir_read_key(group, "cgroup.events", "populated", &is_populated) == 0 && is_populated)
+		freeze_group(sandbox, name, &others->pass);
+}
+
+/* Init, and nobody else: it is its first process, and more than a few lines are more than one. */
+static bool is_alone(int sandbox)
+{
+	char text[64];
+	ssize_t len = dir_read(sandbox, "cgroup.procs", text, sizeof(text));
+	const char *end = len > 0 ? strchr(text, '\n') : NULL;
+
+	return end && end[1] == '\0';
+}
+
+int freezer_freeze_others(const struct cgroup_host *cg, const char *id, uint32_t group)
+{
+	char path[PATH_SIZE];
+	struct others others = {0};
+	cleanup_fd int sandbox =
+		is_v2(cg) ? dir_open(cg->v2_fd, path_of(path, cg, id)) : -EOPNOTSUPP;
+
+	if (sandbox < 0)
+		return sandbox;
+	cgroup_group_name(others.besides, group);
+	cgroup_for_groups(sandbox, freeze_other, &others);
+	if (others.pass.error || others.pass.unfrozen)
+		return others.pass.error;
+	return is_alone(sandbox) ? 1 : -EBUSY;
+}
+
 /* --- v1 --- */
 
 static int see_v1(int sandbox)

@@ -14,6 +14,7 @@
 #define BERTH_CONTAINER_FREEZER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct cgroup_host;
 
@@ -24,6 +25,12 @@ int freezer_fd(const struct cgroup_host *cg);
 
 /* 1: all of it is frozen. 0: not yet, and it must be called again until it is, or be thawed. */
 int freezer_freeze(const struct cgroup_host *cg, const char *id);
+/*
+ * As freezer_freeze(), but neither init nor the exec group of that number; v2 only. Groups that are
+ * empty are passed by: whoever is cloned into one that is frozen holds up init. -EBUSY: something
+ * beside init is in no group.
+ */
+int freezer_freeze_others(const struct cgroup_host *cg, const char *id, uint32_t group);
 int freezer_thaw(const struct cgroup_host *cg, const char *id);
 int freezer_is_frozen(const struct cgroup_host *cg, const char *id);
 

@@ -160,7 +160,7 @@ static void on_gone(struct keeper_conn *conn)
 		list_for_each_safe (node, &k->buckets[i]) {
 			struct keeper_sandbox *sb = list_entry(node, struct keeper_sandbox, node);
 
-			keeper_freeze_end(sb, ERR_CONFLICT, "nobody waits for it");
+			keeper_freeze_abandon(sb);
 			keeper_sandbox_abandon(sb);
 		}
 	}

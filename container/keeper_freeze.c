@@ -41,6 +41,7 @@ static void fail(struct keeper_sandbox *sb, const struct err *failure)
 {
 	if (sb->freeze.is_wanted)
 		container_thaw(&sb->c, sb->keeper->host);
+	sb->freeze.is_partial = false;
 	answer_all(sb, failure);
 }
 
@@ -65,9 +66,26 @@ static void fail_broken(struct keeper_sandbox *sb, int error)
 {
 	struct err err = {0};
 
-	err_set(&err, error, ERR_INTERNAL, "sandbox \"%s\" cannot be %s: %s", sb->c.spec.id.text,
-		sb->freeze.is_wanted ? "frozen" : "thawed", strerror(-error));
+	if (error == -EBUSY)
+		err_set(&err, error, ERR_CONFLICT,
+			"sandbox \"%s\" runs something that is in no group of its own, as when "
+			"many "
+			"commands begin at once; it cannot be frozen without all the rest",
+			sb->c.spec.id.text);
+	else
+		err_set(&err, error, ERR_INTERNAL, "sandbox \"%s\" cannot be %s: %s",
+			sb->c.spec.id.text, sb->freeze.is_wanted ? "frozen" : "thawed",
+			strerror(-error));
 	fail(sb, &err);
+}
+
+/* 1: it is frozen. */
+static int freeze(struct keeper_sandbox *sb)
+{
+	const struct container_host *host = sb->keeper->host;
+
+	return sb->freeze.besides ? container_freeze_others(&sb->c, host, sb->freeze.besides)
+				  : container_freeze(&sb->c, host);
 }
 
 /* 1: it is thawed. */
@@ -84,11 +102,12 @@ static void look(struct timer *timer)
 {
 	struct keeper_sandbox *sb = container_of(timer, struct keeper_sandbox, freeze.timer);
 	struct keeper *k = sb->keeper;
-	int r = sb->freeze.is_wanted ? container_freeze(&sb->c, k->host) : thaw(sb);
+	int r = sb->freeze.is_wanted ? freeze(sb) : thaw(sb);
 
 	if (r < 0) {
 		fail_broken(sb, r);
 	} else if (r > 0) {
+		sb->freeze.is_partial = sb->freeze.is_wanted && sb->freeze.besides;
 		answer_all(sb, NULL);
 	} else if (loop_now_ms() >= sb->freeze.until_ms) {
 		fail_late(sb);
@@ -120,7 +139,9 @@ void keeper_freeze_init(struct keeper_sandbox *sb)
 	timer_init(&sb->freeze.timer, look);
 }
 
-void keeper_freeze(struct keeper_sandbox *sb, bool is_wanted, struct keeper_asker asker)
+/* besides: 0, or the group that goes on. */
+static void begin(struct keeper_sandbox *sb, bool is_wanted, uint32_t besides,
+		  struct keeper_asker asker)
 {
 	struct keeper *k = sb->keeper;
 	const char *id = sb->c.spec.id.text;
@@ -138,7 +159,7 @@ void keeper_freeze(struct keeper_sandbox *sb, bool is_wanted, struct keeper_aske
 		keeper_refuse(k, asker, ERR_CONFLICT, "sandbox \"%s\" is being killed", id);
 		return;
 	}
-	if (sb->freeze.is_wanted != is_wanted)
+	if (sb->freeze.is_wanted != is_wanted || sb->freeze.besides != besides)
 		keeper_freeze_end(sb, ERR_CONFLICT,
 				  is_wanted ? "it is being frozen again" : "it is being thawed");
 	if (list_is_empty(&sb->freeze.askers)) {
@@ -150,7 +171,23 @@ void keeper_freeze(struct keeper_sandbox *sb, bool is_wanted, struct keeper_aske
 		return;
 	}
 	sb->freeze.is_wanted = is_wanted;
+	sb->freeze.besides = besides;
 	look(&sb->freeze.timer);
+}
+
+void keeper_freeze(struct keeper_sandbox *sb, bool is_wanted, struct keeper_asker asker)
+{
+	begin(sb, is_wanted, 0, asker);
+}
+
+void keeper_freeze_others(struct keeper_sandbox *sb, uint32_t group, struct keeper_asker asker)
+{
+	if (group == 0)
+		keeper_refuse(sb->keeper, asker, ERR_INVALID_REQUEST, "no exec group is called 0");
+	else if (!(container_host_abilities(sb->keeper->host) & KEEPER_HAS_GROUPS))
+		keeper_refuse(sb->keeper, asker, ERR_UNSUPPORTED, "this host has no exec groups");
+	else
+		begin(sb, true, group, asker);
 }
 
 void keeper_freeze_end(struct keeper_sandbox *sb, enum err_code code, const char *why)
@@ -162,4 +199,12 @@ void keeper_freeze_end(struct keeper_sandbox *sb, enum err_code code, const char
 	err_set(&err, -ECANCELED, code, "sandbox \"%s\" was not %s: %s", sb->c.spec.id.text,
 		sb->freeze.is_wanted ? "frozen" : "thawed", why);
 	fail(sb, &err);
+}
+
+void keeper_freeze_abandon(struct keeper_sandbox *sb)
+{
+	keeper_freeze_end(sb, ERR_CONFLICT, "nobody waits for it");
+	if (sb->freeze.is_partial)
+		container_thaw(&sb->c, sb->keeper->host);
+	sb->freeze.is_partial = false;
 }

@@ -294,6 +294,16 @@ static void on_group_end(struct keeper *k, struct keeper_asker asker, const unio
 		keeper_group_end(sb, request->group.group, asker);
 }
 
+static void on_freeze_others(struct keeper *k, struct keeper_asker asker,
+			     const union request *request)
+{
+	struct keeper_ref ref = {request->group.id, request->group.generation};
+	struct keeper_sandbox *sb = find_running(k, asker, &ref);
+
+	if (sb)
+		keeper_freeze_others(sb, request->group.group, asker);
+}
+
 static void on_stats(struct keeper *k, struct keeper_asker asker, const union request *request)
 {
 	struct keeper_sandbox *sb = find_running(k, asker, &request->ref);
@@ -374,6 +384,7 @@ static const struct {
 	[KEEPER_GROUP_OPEN] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_group_open},
 	[KEEPER_FREEZE]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_freeze},
 	[KEEPER_THAW]       = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_thaw},
+	[KEEPER_FREEZE_OTHERS] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_freeze_others},
 };
 /* clang-format on */
 

@@ -73,6 +73,8 @@ struct keeper_freeze {
 	struct timer timer;
 	struct list askers; /* they wait for the same */
 	bool is_wanted;     /* to be frozen, or thawed */
+	uint32_t besides;   /* frozen but for this exec group and init; 0: all of it is */
+	bool is_partial;    /* it was seen to be frozen so */
 	uint64_t until_ms;
 	unsigned step_ms;
 };
@@ -147,8 +149,12 @@ void keeper_take_status(struct keeper *k, const struct monitor_record *record);
 void keeper_freeze_init(struct keeper_sandbox *sb);
 /* It runs. Answered when all of it is frozen or thawed, as wanted. */
 void keeper_freeze(struct keeper_sandbox *sb, bool is_wanted, struct keeper_asker asker);
+/* The same, but for init and that exec group. Lasts as long as its berthd. */
+void keeper_freeze_others(struct keeper_sandbox *sb, uint32_t group, struct keeper_asker asker);
 /* Whoever waits is told that it will not be; what is half frozen is thawed. */
 void keeper_freeze_end(struct keeper_sandbox *sb, enum err_code code, const char *why);
+/* Its berthd is gone. */
+void keeper_freeze_abandon(struct keeper_sandbox *sb);
 
 /* keeper_group.c */
 void keeper_group_end(struct keeper_sandbox *sb, uint32_t group, struct keeper_asker asker);

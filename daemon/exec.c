@@ -15,6 +15,7 @@
 #include "daemon/exec_state.h"
 #include "daemon/exec_stranger.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_still.h"
 #include "daemon/vigil.h"
 
 #define ARGS_INLINE_MAX (48 * 1024) /* longer ones travel in a memfd */
@@ -530,6 +531,8 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 		return NULL;
 	}
 	keep_words(e, request);
+	if (!request->is_worker)
+		sandbox_still_spoil(sb, "a command was started that had been asked for before");
 	if (!request->shell)
 		e->group = sandbox_group_take(sb);
 	e->number = exec_stranger_number(++sb->last_exec, request, &e->group);

@@ -110,6 +110,9 @@ void exec_kill(struct exec *exec);
 /* The client is gone: nothing is called any more, and the tree is ended. */
 void exec_abandon(struct exec *exec);
 
+/* Of its group; 0: it has none. */
+uint32_t exec_group(const struct exec *exec);
+
 /* --- kept execs --- */
 
 /* To be stored, with the sandbox's generation. */

@@ -492,6 +492,11 @@ void exec_lose_all(struct sandbox *sb, const char *why)
 	}
 }
 
+uint32_t exec_group(const struct exec *exec)
+{
+	return exec->group.fd < 0 ? 0 : exec->group.number;
+}
+
 enum exec_await exec_awaited(const struct sandbox *sb)
 {
 	enum exec_await most = EXEC_AWAIT_NOTHING;

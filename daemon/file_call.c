@@ -37,7 +37,7 @@ int file_call_take_path(struct file_call *c, struct err *err)
 	return file_call_check_path(c->request.path, "the path", err);
 }
 
-int file_call_flag(struct file_call *c, const char *name, uint32_t flag, struct err *err)
+int file_call_is(struct file_call *c, const char *name, bool *ret, struct err *err)
 {
 	struct str value;
 	int r = uri_query(exchange_arena(c->x), exchange_head(c->x)->query, str_of(name), &value);
@@ -48,8 +48,17 @@ int file_call_flag(struct file_call *c, const char *name, uint32_t flag, struct 
 	r = r ? uri_flag(value) : 0;
 	if (r < 0)
 		return err_set(err, r, ERR_INVALID_REQUEST, "%s must be 1 or 0", name);
-	c->request.flags |= r ? flag : 0;
+	*ret = r;
 	return 0;
+}
+
+int file_call_flag(struct file_call *c, const char *name, uint32_t flag, struct err *err)
+{
+	bool is_set = false;
+	int r = file_call_is(c, name, &is_set, err);
+
+	c->request.flags |= is_set ? flag : 0;
+	return r;
 }
 
 int file_call_parse_mode(struct str text, uint32_t *ret, struct err *err)
@@ -140,21 +149,27 @@ static void on_gone(void *arg)
 	file_call_fail(arg, &err);
 }
 
-static void start(struct file_call *c)
+bool file_call_hire(struct file_call *c)
 {
 	struct err err;
 
+	c->worker = file_worker_hire(c->sb, &c->request, c->ops, c, &err);
+	if (c->worker)
+		handle_generation(c->x, c->sb);
+	else if (!handle_again(c->x, c->sb, &c->wait))
+		file_call_fail(c, &err);
+	return c->worker != NULL;
+}
+
+static void start(struct file_call *c)
+{
 	if (c->begin) {
 		c->begin(c);
 		return;
 	}
-	c->worker = file_worker_new(c->sb, &c->request, c->ops, c, &err);
-	if (!c->worker) {
-		if (!handle_again(c->x, c->sb, &c->wait))
-			file_call_fail(c, &err);
+	if (!file_call_hire(c))
 		return;
-	}
-	handle_generation(c->x, c->sb);
+	file_worker_ask(c->worker);
 	if (c->is_left)
 		file_worker_watch(c->worker);
 }

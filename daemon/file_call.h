@@ -19,7 +19,7 @@ struct file_call {
 	const struct file_worker_ops *ops; /* called with the struct file_call */
 	struct file_worker *worker;        /* NULL: not started, or ended */
 	bool is_left;                      /* outlives its client */
-	/* Instead of a worker of its own: the sandbox runs. May be NULL. */
+	/* Instead of a worker that is asked at once: the sandbox runs. May be NULL. */
 	void (*begin)(struct file_call *c);
 	/* Frees what is not in the arena; before any answer of file_call_fail(). May be NULL. */
 	void (*close)(struct file_call *c);
@@ -35,6 +35,7 @@ int file_call_take_path(struct file_call *c, struct err *err);
 int file_call_check_path(struct str path, const char *what, struct err *err);
 
 /* ?name, ?name=1, ?name=true; 0 and false are no. */
+int file_call_is(struct file_call *c, const char *name, bool *ret, struct err *err);
 int file_call_flag(struct file_call *c, const char *name, uint32_t flag, struct err *err);
 /* ?mode=0644 */
 int file_call_take_mode(struct file_call *c, struct err *err);
@@ -45,6 +46,9 @@ int file_call_patterns(struct file_call *c, const char *name, struct str *ret, s
 
 /* Starts the sandbox if need be, then the worker; its ops come next, or a failure is answered. */
 void file_call_start(struct file_call *c);
+
+/* For `begin`: its worker, which is not asked yet. False: that was answered, or begins again. */
+bool file_call_hire(struct file_call *c);
 
 /*
  * Of a body that flows: a client that is gone may only have sent all that it has, and wait. So the

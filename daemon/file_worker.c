@@ -395,8 +395,8 @@ void file_worker_end(struct file_worker *w)
 
 /* --- the beginning --- */
 
-struct file_worker *file_worker_new(struct sandbox *sb, const struct file_request *request,
-				    const struct file_worker_ops *ops, void *arg, struct err *err)
+struct file_worker *file_worker_hire(struct sandbox *sb, const struct file_request *request,
+				     const struct file_worker_ops *ops, void *arg, struct err *err)
 {
 	struct exec_request exec = {.cwd = STR("/"), .has_stdin = true, .is_worker = true};
 	struct file_worker *w = calloc(1, sizeof(*w));
@@ -418,6 +418,25 @@ struct file_worker *file_worker_new(struct sandbox *sb, const struct file_reques
 		return NULL;
 	}
 	uv_timer_init(registry_loop(sb->registry), &w->timer);
-	send_frame(w, FILE_REQUEST, file_request_fields, request);
 	return w;
+}
+
+void file_worker_ask(struct file_worker *w)
+{
+	send_frame(w, FILE_REQUEST, file_request_fields, &w->request);
+}
+
+struct file_worker *file_worker_new(struct sandbox *sb, const struct file_request *request,
+				    const struct file_worker_ops *ops, void *arg, struct err *err)
+{
+	struct file_worker *w = file_worker_hire(sb, request, ops, arg, err);
+
+	if (w)
+		file_worker_ask(w);
+	return w;
+}
+
+const struct exec *file_worker_exec(const struct file_worker *w)
+{
+	return w->exec;
 }

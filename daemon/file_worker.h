@@ -47,6 +47,12 @@ struct file_worker_ops {
 struct file_worker *file_worker_new(struct sandbox *sb, const struct file_request *request,
 				    const struct file_worker_ops *ops, void *arg, struct err *err);
 
+/* The same in two steps: it does nothing before it is asked. */
+struct file_worker *file_worker_hire(struct sandbox *sb, const struct file_request *request,
+				     const struct file_worker_ops *ops, void *arg, struct err *err);
+void file_worker_ask(struct file_worker *w);
+const struct exec *file_worker_exec(const struct file_worker *w);
+
 /* Why a worker ended before it should. `is_cut`: while it sent a file. */
 void file_worker_explain(const struct exec_end *end, bool is_cut, struct err *err);
 

@@ -11,6 +11,7 @@
 #include "daemon/hydrate.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
+#include "daemon/sandbox_still.h"
 #include "proto/uri.h"
 
 #define DEFAULT_PATH "/workspace"
@@ -31,7 +32,8 @@ static int take_tree(struct file_call *c, struct err *err)
 struct persist {
 	struct file_call call;
 	struct tar_writer *writer;
-	struct stream *out; /* once the answer has begun */
+	struct stream *out;          /* once the answer has begun */
+	struct sandbox_still *still; /* ?freeze */
 };
 
 static void close_writer(struct file_call *c)
@@ -40,6 +42,8 @@ static void close_writer(struct file_call *c)
 
 	if (p->writer)
 		tar_writer_free(take(p->writer));
+	if (p->still)
+		sandbox_still_end(take(p->still));
 }
 
 /* Half of an archive went out, or nothing of it yet. */
@@ -174,6 +178,46 @@ static void on_packed(void *arg, const struct file_result *result, const struct 
 		stream_end(out, 0);
 }
 
+/* --- of one moment --- */
+
+static void on_still(void *arg)
+{
+	struct persist *p = arg;
+
+	file_worker_ask(p->call.worker);
+}
+
+static void on_still_lost(void *arg, const struct err *err)
+{
+	fail_persist(arg, err);
+}
+
+static void begin_still(struct file_call *c)
+{
+	static const struct sandbox_still_ops ops = {on_still, on_still_lost};
+	struct persist *p = container_of(c, struct persist, call);
+	struct err err;
+
+	if (!file_call_hire(c))
+		return;
+	p->still = sandbox_still_begin(c->sb, file_worker_exec(c->worker), &ops, p, &err);
+	if (!p->still)
+		file_call_fail(c, &err);
+}
+
+static int take_freeze(struct persist *p, struct err *err)
+{
+	struct berthd *b = server_arg(exchange_server(p->call.x));
+	bool is_set = false;
+	int r = file_call_is(&p->call, "freeze", &is_set, err);
+
+	if (r == 0 && is_set) {
+		p->call.begin = begin_still;
+		r = sandbox_still_check(b->registry, err);
+	}
+	return r;
+}
+
 void handle_persist(struct exchange *x)
 {
 	static const struct file_worker_ops ops = {
@@ -183,7 +227,7 @@ void handle_persist(struct exchange *x)
 		.bytes = on_bytes,
 		.ended = on_packed,
 	};
-	static const char *const query[] = {"path", "excludes", "sparse", NULL};
+	static const char *const query[] = {"path", "excludes", "sparse", "freeze", NULL};
 	struct persist *p = file_call_new(x, sizeof(*p), FILE_OP_PACK, &ops);
 	struct err err;
 
@@ -193,7 +237,7 @@ void handle_persist(struct exchange *x)
 	p->call.close = close_writer;
 	if (take_tree(&p->call, &err) < 0 ||
 	    file_call_patterns(&p->call, "excludes", &p->call.request.patterns, &err) < 0 ||
-	    file_call_flag(&p->call, "sparse", FILE_SPARSE, &err) < 0)
+	    file_call_flag(&p->call, "sparse", FILE_SPARSE, &err) < 0 || take_freeze(p, &err) < 0)
 		file_call_fail(&p->call, &err);
 	else
 		file_call_start(&p->call);

@@ -461,6 +461,17 @@ void keeper_group_open(struct keeper *keeper, struct keeper_call *c,
 	     });
 }
 
+void keeper_freeze_others(struct keeper *keeper, struct keeper_call *c,
+			  const struct keeper_group_ref *group)
+{
+	call(keeper, c,
+	     &(struct channel_message){
+		     .head = {.type = KEEPER_FREEZE_OTHERS},
+		     .fields = keeper_group_ref_fields,
+		     .value = group,
+	     });
+}
+
 void keeper_cancel(struct keeper *keeper, struct keeper_call *c)
 {
 	drop_call(keeper, c);

@@ -85,6 +85,9 @@ void keeper_group_end(struct keeper *keeper, struct keeper_call *call,
 /* ERR_NOT_FOUND: nothing is in it, so it was removed. */
 void keeper_group_open(struct keeper *keeper, struct keeper_call *call,
 		       const struct keeper_group_ref *group);
+/* All but that group and init; the end of the line thaws it, too. */
+void keeper_freeze_others(struct keeper *keeper, struct keeper_call *call,
+			  const struct keeper_group_ref *group);
 /* The answer will find nobody; fds that come with it are closed. */
 void keeper_cancel(struct keeper *keeper, struct keeper_call *call);
 void keeper_forget(struct keeper *keeper, const struct keeper_ref *ref);

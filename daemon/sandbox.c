@@ -24,6 +24,7 @@
 #include "daemon/sandbox_group.h"
 #include "daemon/sandbox_sleep.h"
 #include "daemon/sandbox_state.h"
+#include "daemon/sandbox_still.h"
 #include "daemon/session.h"
 #include "daemon/vigil.h"
 
@@ -81,6 +82,11 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state state)
 	}
 }
 
+static bool is_usable(const struct sandbox *sb)
+{
+	return sb->state == SANDBOX_RUNNING && !sb->still;
+}
+
 void sandbox_tell(struct sandbox *sb, struct list *waits, const struct err *err)
 {
 	struct list now;
@@ -92,8 +98,8 @@ void sandbox_tell(struct sandbox *sb, struct list *waits, const struct err *err)
 	while (!list_is_empty(&now)) {
 		struct sandbox_wait *wait = list_entry(now.next, struct sandbox_wait, link);
 
-		/* Its init died while others were told: they wait for the next. */
-		if (waits == &sb->uses && !err && sb->state != SANDBOX_RUNNING) {
+		/* Its init died while others were told, or one of them keeps it still. */
+		if (waits == &sb->uses && !err && !is_usable(sb)) {
 			list_move(waits, &wait->link);
 			continue;
 		}
@@ -132,6 +138,7 @@ void sandbox_gone(struct sandbox *sb, const struct err *why)
 
 	/* First of all: whoever is told below may ask for it again. */
 	sandbox_enter(sb, SANDBOX_COLD);
+	sandbox_still_lose(sb, "it has ended");
 	activity_end(sb);
 	if (has_run)
 		sandbox_note_sleep(sb, SLEEP_STOP, why ? SLEPT_FAILED : sb->why);
@@ -328,7 +335,7 @@ void sandbox_step(struct sandbox *sb)
 		if (!list_is_empty(&sb->stops) || !list_is_empty(&sb->deletes) ||
 		    sb->is_stop_wanted)
 			sandbox_terminate(sb);
-		else if (!list_is_empty(&sb->sleeps))
+		else if (!list_is_empty(&sb->sleeps) && !sb->still)
 			sandbox_freeze(sb);
 		break;
 	case SANDBOX_FROZEN:
@@ -378,7 +385,7 @@ int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 
 	activity_touch(sb);
 	check_init(sb);
-	if (sb->state == SANDBOX_RUNNING)
+	if (is_usable(sb))
 		return 1;
 	if (sandbox_check_owed(sb, err) < 0)
 		return -EAGAIN;

@@ -33,6 +33,7 @@ struct activity;
 struct exec;
 struct registry;
 struct sandbox;
+struct sandbox_still;
 struct watcher;
 
 enum sandbox_state {
@@ -142,8 +143,9 @@ struct sandbox {
 	unsigned sessions_len;
 	struct list strangers; /* of exec_stranger.c */
 	unsigned strangers_told;
-	struct watcher *watcher; /* of watch.c; NULL: nobody watches */
-	struct list processes;   /* of process.c; also those that have ended */
+	struct sandbox_still *still; /* of sandbox_still.c; NULL: it goes on */
+	struct watcher *watcher;     /* of watch.c; NULL: nobody watches */
+	struct list processes;       /* of process.c; also those that have ended */
 	unsigned processes_len;
 	struct list alarms; /* of alarm.c, by name */
 	unsigned alarms_len, alarms_changing, alarms_adding;

@@ -48,7 +48,8 @@ void sandbox_group_give(struct sandbox *sb, struct sandbox_group group)
 {
 	if (group.fd < 0)
 		return;
-	if ((sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_FROZEN) &&
+	/* One that was just left may have been frozen with the others: init would hang in it. */
+	if ((sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_FROZEN) && !sb->still &&
 	    sb->groups_len < SANDBOX_GROUPS_MAX) {
 		sb->groups[sb->groups_len++] = group;
 		return;

@@ -11,6 +11,7 @@
 #include "daemon/sandbox_expiry.h"
 #include "daemon/sandbox_group.h"
 #include "daemon/sandbox_state.h"
+#include "daemon/sandbox_still.h"
 #include "daemon/session.h"
 #include "proto/time_text.h"
 
@@ -79,6 +80,7 @@ void sandbox_freeze(struct sandbox *sb)
 {
 	struct keeper_ref ref = sandbox_ref(sb);
 
+	sandbox_still_lose(sb, "it goes to sleep");
 	sandbox_enter(sb, SANDBOX_FROZEN);
 	sb->phase = PHASE_FREEZE;
 	activity_end(sb);
@@ -167,6 +169,7 @@ void sandbox_terminate(struct sandbox *sb)
 	sb->is_condemned = sb->is_stop_wanted = false;
 	sandbox_enter(sb, SANDBOX_STOPPING);
 	sb->phase = PHASE_QUIET;
+	sandbox_still_lose(sb, "it is being stopped");
 	if (is_asked && agent_send(sb->agent, &(struct channel_message){
 						      .head = {AGENT_TERMINATE, FRAME_VERSION, 0},
 						      .fields = agent_empty_fields,

@@ -20,6 +20,7 @@
 #include "daemon/sandbox_group.h"
 #include "daemon/sandbox_sleep.h"
 #include "daemon/sandbox_state.h"
+#include "daemon/sandbox_still.h"
 #include "daemon/session.h"
 #include "daemon/vigil.h"
 
@@ -103,6 +104,7 @@ static void on_agent_event(void *arg, const struct agent_event *event)
 		break;
 	default:
 		exec_event(arg, event);
+		sandbox_still_step(arg);
 	}
 }
 
@@ -245,6 +247,7 @@ void sandbox_take_over(struct sandbox *sb, pid_t pid)
 void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
 {
 	sb->is_seen = true;
+	sandbox_still_spoil(sb, "berth-keeper was restarted");
 	if (sb->is_kill_owed) {
 		sandbox_kill(sb);
 	} else if (is_start_open(sb)) {

@@ -11,7 +11,7 @@
  *	FORGET           ──────────>        (until then it is told again)
  *	ADOPT            ──────────>
  *	                 <──────────        ADOPTED (+ counter and usage fds) or FAILED, same tag
- *	FREEZE, THAW, KILL, REMOVE, GROUP_NEW, GROUP_OPEN, GROUP_END, STATS, USAGE
+ *	FREEZE, FREEZE_OTHERS, THAW, KILL, REMOVE, GROUP_NEW, GROUP_OPEN, GROUP_END, STATS, USAGE
  *	                 ──────────>
  *	                 <──────────        DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, same tag
  *
@@ -44,6 +44,9 @@ enum keeper_type {
 	KEEPER_GROUP_OPEN,
 	KEEPER_FREEZE, /* a ref: all of it, init too; DONE when nothing in it runs any more */
 	KEEPER_THAW,   /* a ref; DONE also if it was not frozen */
+	/* A group_ref: everything but init and this group; THAW ends it, and so does the end of the
+	 * connection. ERR_CONFLICT: something runs that is in no group. */
+	KEEPER_FREEZE_OTHERS,
 
 	KEEPER_WELCOME = 64,
 	KEEPER_RUNNING,

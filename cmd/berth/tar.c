@@ -6,14 +6,15 @@
 #include "base/cleanup.h"
 #include "cmd/berth/haul.h"
 
-enum { TAR_EXTRACT, TAR_EXCLUDE, TAR_OWNERS };
+enum { TAR_EXTRACT, TAR_EXCLUDE, TAR_FREEZE, TAR_OWNERS };
 
 static int pack(const struct call *call, struct haul *haul, const struct remote *remote)
 {
 	int r = remote_tree_target(remote, "persist", &haul->target);
 
 	if (r == 0)
-		r = buf_printf(&haul->target, "&sparse=1");
+		r = buf_printf(&haul->target, "&sparse=1%s",
+			       call->values[TAR_FREEZE] ? "&freeze=1" : "");
 	if (r == 0)
 		r = haul_patterns(haul, call, TAR_EXCLUDE, "excludes");
 	if (r < 0)
@@ -47,6 +48,8 @@ static int check(const struct call *call)
 		return usage_error("of which sandbox? berth tar ID[:PATH] >FILE");
 	if (is_extract && call->values[TAR_EXCLUDE])
 		return usage_error("--exclude is for archives that are made, not for --extract");
+	if (is_extract && call->values[TAR_FREEZE])
+		return usage_error("--freeze is for archives that are made, not for --extract");
 	if (!is_extract && call->values[TAR_OWNERS])
 		return usage_error("--owners is for --extract: an archive always tells owners");
 	for (size_t i = 0; i < call->given_count; i++)
@@ -82,6 +85,7 @@ static int run(const struct call *call)
 static const struct flag flags[] = {
 	[TAR_EXTRACT] = { "--extract", NULL,      "unpack standard input into the sandbox", "-x" },
 	[TAR_EXCLUDE] = { "--exclude", "PATTERN", "leave out a path below it, or *.o; may be repeated" },
+	[TAR_FREEZE]  = { "--freeze",  NULL,      "let everything in the sandbox stand still meanwhile" },
 	[TAR_OWNERS]  = { "--owners",  NULL,      "with -x: keep the numeric owners of the archive" },
 	{ NULL },
 };
@@ -89,6 +93,7 @@ static const struct flag flags[] = {
 static const struct example examples[] = {
 	{ "berth tar box >box.tar",                 "all of /workspace" },
 	{ "berth tar box:src --exclude '*.o' | gzip >src.tar.gz", "a part of it" },
+	{ "berth tar --freeze db:/data >db.tar",    "as it is at one moment, though it is written" },
 	{ "berth tar -x box:src <src.tar.gz",       "and back, also from gzip, xz or zstd" },
 	{ "berth tar a | berth tar -x b",           "from one sandbox to another" },
 	{ NULL },

@@ -90,6 +90,7 @@ def usage(place):
                         (["cp", "box:a", "box:b"], "local"), (["cp", "./a:b", "./c"], "ID:PATH"),
                         (["cp", "", "box:b"], "empty"), (["tar"], "which sandbox"),
                         (["tar", "-x", "--exclude", "a", "box"], "--exclude"), (["tar", "--owners", "box"], "--owners"),
+                        (["tar", "-x", "--freeze", "box"], "--freeze"),
                         (["tar", "--exclude", "a,b", "box"], "comma"), (["watch"], "what should be watched"),
                         (["watch", "--include", "a,b", "box"], "comma")]:
         fails(place, 2, words, *args)
@@ -121,6 +122,7 @@ def targets(place):
             (["cp", "f", "box:new"], "PUT /v1/sandbox/box/file/workspace/new?mode=0751"),
             (["cp", "-r", "d", "box:/srv/a&b"], "POST /v1/sandbox/box/hydrate?path=/srv/a%26b"),
             (["tar", "box"], "POST /v1/sandbox/box/persist?path=/workspace&sparse=1"),
+            (["tar", "--freeze", "box"], "POST /v1/sandbox/box/persist?path=/workspace&sparse=1&freeze=1"),
             (["tar", "--exclude", "*.o", "--exclude", "a b", "box:src"],
              "POST /v1/sandbox/box/persist?path=/workspace/src&sparse=1&excludes=%2A.o%2Ca%20b"),
             (["tar", "-x", "--owners", "box:/"], "POST /v1/sandbox/box/hydrate?path=/&owners=1")]:

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "daemon/activity.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_still.h"
 #include "daemon/vigil.h"
 #include "daemon/sandbox_sleep.h"
 #include "tests/unit/tap.h"
@@ -90,6 +91,10 @@ int64_t vigil_look(struct sandbox *sb)
 }
 
 void vigil_begin(struct sandbox *sb)
+{
+}
+
+void sandbox_still_spoil(struct sandbox *sb, const char *why)
 {
 }
 
