@@ -225,7 +225,9 @@ def settings_come_back(tap, document, daemon):
     tap.check("s3cret" not in json.dumps(shown), "the environment is shown")
     tap.check(shown in ask("GET", "/v1/sandbox?limit=1000", 200)["sandboxes"], "it is not listed")
     tap.equal(ask("GET", "/v1/sandbox/one/running?wake=0", 200), {"running": False}, "running")
-    ask("DELETE", "/v1/sandbox/one", 204)
+    ask("DELETE", "/v1/sandbox/one?if_state=asleep", 400)
+    ask("DELETE", "/v1/sandbox/one?if_state=running", 409)
+    ask("DELETE", "/v1/sandbox/one?if_state=cold", 204)
     ask("GET", "/v1/sandbox/one", 404)
 
 

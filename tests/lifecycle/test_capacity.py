@@ -186,7 +186,7 @@ def test_needed_after_all(g):
         time.sleep(pair[1])
         return g.request("POST", f"/v1/sandbox/{pair[0]}/exec", {"command": "echo x"}, Accept="application/json")
 
-    for _ in range(15):
+    for turn in range(18):
         for name in order[:2]:
             ask((name, 0))
             freeze(g, name)
@@ -196,13 +196,42 @@ def test_needed_after_all(g):
             equal((reply.status, reply.json().get("stdout")), (200, "x\n"), reply)
         equal(states(g), {first: "running", cold: "running", second: "cold"}, "who went")
         freeze(g, first, cold)
-        replies = at_once(3, lambda i: ask(("abc"[i], random.uniform(0, 0.03))))
+        if turn % 2:  # those that are thawed are adopted first
+            g.kill_berthd()
+            g.start("--config", g.config)
+        replies = at_once(3, lambda i: ask(("abc"[i], random.uniform(0, 0.02))))
         for reply in replies:
-            if reply.status != 200:
+            if reply.status == 200:
+                equal((reply.json()["reason"], reply.json()["stdout"]), ("exited", "x\n"), reply)
+            else:
                 refused(reply, "max_running is 2")
         check(sum(reply.status == 200 for reply in replies) >= 2, replies)
         equal((capacity(g)["running"], capacity(g)["waiting"]), (2, 0), capacity(g))
         order = sorted("abc", key=lambda name: states(g)[name] == "cold")
+
+
+@only("root")
+def test_adopted_after_all(g):
+    """The same while a new daemon adopts it, to stop it: whoever asked for it is served."""
+    begin(g, max_running=2)
+    for name in "ab":
+        g.out(name, "true")
+    freeze(g, "a", "b")
+    g.kill_berthd()
+    inits = g.inits()
+    for pid in inits:
+        os.kill(pid, signal.SIGSTOP)  # it cannot answer the new daemon, frozen or not
+    g.start("--config", g.config)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        new = pool.submit(begin_start, g, "c")
+        leaving = until(lambda: next((n for n in "ab" if g.sandbox(n)["state"] == "starting"), None), "one to go")
+        asked = pool.submit(g.exec, leaving, "sleep 0.5; echo x")
+        until(lambda: states(g, "ab") == {"a": "starting", "b": "starting"}, "the other to go instead")
+        for pid in inits:
+            os.kill(pid, signal.SIGCONT)
+        result = asked.result()
+        equal((result.reason, result.stdout, new.result().status), ("exited", b"x\n", 200), result)
+    equal(states(g), {"a": "cold", "b": "cold", "c": "running", leaving: "running"}, "who went")
 
 
 @only("root")
@@ -285,4 +314,4 @@ def test_delete_if(g):
 
 if __name__ == "__main__":
     main([test_gives_way, test_refused, test_max_sandboxes, test_floor, test_single_flight, test_needed_after_all,
-          test_waiting, test_storm, test_delete_if], start=lambda test: False)
+          test_adopted_after_all, test_waiting, test_storm, test_delete_if], start=lambda test: False)
