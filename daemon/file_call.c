@@ -149,16 +149,19 @@ static void on_gone(void *arg)
 	file_call_fail(arg, &err);
 }
 
-bool file_call_hire(struct file_call *c)
+int file_call_hire(struct file_call *c)
 {
 	struct err err;
 
 	c->worker = file_worker_hire(c->sb, &c->request, c->ops, c, &err);
-	if (c->worker)
+	if (c->worker) {
 		handle_generation(c->x, c->sb);
-	else if (!handle_again(c->x, c->sb, &c->wait))
-		file_call_fail(c, &err);
-	return c->worker != NULL;
+		return 1;
+	}
+	if (handle_again(c->x, c->sb, &c->wait))
+		return 0;
+	file_call_fail(c, &err);
+	return -EPIPE;
 }
 
 static void start(struct file_call *c)
@@ -167,7 +170,7 @@ static void start(struct file_call *c)
 		c->begin(c);
 		return;
 	}
-	if (!file_call_hire(c))
+	if (file_call_hire(c) <= 0)
 		return;
 	file_worker_ask(c->worker);
 	if (c->is_left)

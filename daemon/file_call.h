@@ -47,8 +47,9 @@ int file_call_patterns(struct file_call *c, const char *name, struct str *ret, s
 /* Starts the sandbox if need be, then the worker; its ops come next, or a failure is answered. */
 void file_call_start(struct file_call *c);
 
-/* For `begin`: its worker, which is not asked yet. False: that was answered, or begins again. */
-bool file_call_hire(struct file_call *c);
+/* For `begin`: 1: its worker is there, and not asked yet; 0: it begins again; else it has failed.
+ */
+int file_call_hire(struct file_call *c);
 
 /*
  * Of a body that flows: a client that is gone may only have sent all that it has, and wait. So the

@@ -180,6 +180,16 @@ static void on_packed(void *arg, const struct file_result *result, const struct 
 
 /* --- of one moment --- */
 
+static const struct exec *on_hire(void *arg)
+{
+	struct persist *p = arg;
+	int r = file_call_hire(&p->call);
+
+	if (r == 0)
+		sandbox_still_end(take(p->still));
+	return r == 1 ? file_worker_exec(p->call.worker) : NULL;
+}
+
 static void on_still(void *arg)
 {
 	struct persist *p = arg;
@@ -194,15 +204,17 @@ static void on_still_lost(void *arg, const struct err *err)
 
 static void begin_still(struct file_call *c)
 {
-	static const struct sandbox_still_ops ops = {on_still, on_still_lost};
+	static const struct sandbox_still_ops ops = {on_hire, on_still, on_still_lost};
 	struct persist *p = container_of(c, struct persist, call);
 	struct err err;
 
-	if (!file_call_hire(c))
+	p->still = sandbox_still_begin(c->sb, &ops, p);
+	if (p->still) {
+		sandbox_still_step(c->sb);
 		return;
-	p->still = sandbox_still_begin(c->sb, file_worker_exec(c->worker), &ops, p, &err);
-	if (!p->still)
-		file_call_fail(c, &err);
+	}
+	err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	file_call_fail(c, &err);
 }
 
 static int take_freeze(struct persist *p, struct err *err)

@@ -210,6 +210,7 @@ static void on_failed(void *arg, int status)
 	struct keeper *k = arg;
 
 	log_warn("keeper: the line is broken: %s", uv_strerror(status));
+	k->config.ops->broken(k->config.arg);
 	reconnect(k);
 }
 

@@ -31,6 +31,8 @@ struct keeper_ops {
 	void (*ready)(void *arg);
 	/* Its init has ended and all is taken down. keeper_forget() it when the fact is stored. */
 	void (*exited)(void *arg, const struct keeper_exited *exited);
+	/* The line broke; `running` and `ready` come when there is another. */
+	void (*broken)(void *arg);
 	/* Nobody has answered for KEEPER_WAIT_MS since keeper_open(), not even once. */
 	void (*absent)(void *arg);
 };

@@ -15,6 +15,7 @@
 #include "daemon/exec.h"
 #include "daemon/process.h"
 #include "daemon/sandbox_expiry.h"
+#include "daemon/sandbox_still.h"
 #include "daemon/session.h"
 #include "daemon/store_alarm.h"
 #include "daemon/store_process.h"
@@ -296,7 +297,15 @@ static void on_absent(void *arg)
 	r->config.ready(r->config.arg, &err);
 }
 
-static const struct keeper_ops keeper_ops = {on_running, on_ready, on_exited, on_absent};
+static void on_broken(void *arg)
+{
+	struct registry *r = arg;
+
+	for (size_t i = 0; i < r->count; i++)
+		sandbox_still_spoil(r->sorted[i], "berth-keeper has gone");
+}
+
+static const struct keeper_ops keeper_ops = {on_running, on_ready, on_exited, on_broken, on_absent};
 
 /* --- life --- */
 

@@ -6,6 +6,25 @@
 
 #include "base/cleanup.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_still.h"
+
+static void drop(struct sandbox *sb, struct sandbox_group group)
+{
+	close(group.fd);
+	keeper_group_drop(
+		registry_keeper(sb->registry),
+		&(struct keeper_group_ref){str_of(sb->id.text), sb->generation, group.number});
+}
+
+/* Nothing has ever been in it, or nothing is any more. */
+static void keep(struct sandbox *sb, struct sandbox_group group)
+{
+	if ((sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_FROZEN) &&
+	    sb->groups_len < SANDBOX_GROUPS_MAX)
+		sb->groups[sb->groups_len++] = group;
+	else
+		drop(sb, group);
+}
 
 static void on_group(struct keeper_call *call, struct keeper_answer *answer)
 {
@@ -14,10 +33,10 @@ static void on_group(struct keeper_call *call, struct keeper_answer *answer)
 
 	sb->is_group_asked = false;
 	if (answer->result == 0 && frame && frame->fds_len == 1)
-		sandbox_group_give(
-			sb, (struct sandbox_group){take_fd(&frame->fds[0]), answer->group.group});
+		keep(sb, (struct sandbox_group){take_fd(&frame->fds[0]), answer->group.group});
 	if (answer->result == 0)
 		sandbox_groups_refill(sb);
+	sandbox_still_step(sb);
 }
 
 void sandbox_groups_refill(struct sandbox *sb)
@@ -49,15 +68,10 @@ void sandbox_group_give(struct sandbox *sb, struct sandbox_group group)
 	if (group.fd < 0)
 		return;
 	/* One that was just left may have been frozen with the others: init would hang in it. */
-	if ((sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_FROZEN) && !sb->still &&
-	    sb->groups_len < SANDBOX_GROUPS_MAX) {
-		sb->groups[sb->groups_len++] = group;
-		return;
-	}
-	close(group.fd);
-	keeper_group_drop(
-		registry_keeper(sb->registry),
-		&(struct keeper_group_ref){str_of(sb->id.text), sb->generation, group.number});
+	if (sb->still)
+		drop(sb, group);
+	else
+		keep(sb, group);
 }
 
 /* The last ones of an answer: the counter, then the usage. How many there are before them. */

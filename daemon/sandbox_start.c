@@ -247,7 +247,6 @@ void sandbox_take_over(struct sandbox *sb, pid_t pid)
 void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
 {
 	sb->is_seen = true;
-	sandbox_still_spoil(sb, "berth-keeper was restarted");
 	if (sb->is_kill_owed) {
 		sandbox_kill(sb);
 	} else if (is_start_open(sb)) {

@@ -6,13 +6,14 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_group.h"
 #include "daemon/sandbox_state.h"
 
 struct sandbox_still {
 	struct sandbox *sb; /* NULL: it is lost, or the sandbox goes on */
 	const struct sandbox_still_ops *ops;
 	void *arg;
-	uint32_t group; /* that goes on */
+	uint32_t group; /* that goes on; 0: none yet */
 	uv_timer_t timer;
 	struct keeper_call call;
 	bool is_asked;   /* the keeper was, so it may be frozen */
@@ -137,13 +138,32 @@ static void on_frozen(struct keeper_call *call, struct keeper_answer *answer)
 	sandbox_step(sb);
 }
 
+/* Its group must be one that it is alone in, and that can be told from the others. */
+static void hire(struct sandbox_still *s)
+{
+	struct sandbox *sb = s->sb;
+	const struct exec *exec;
+
+	sandbox_groups_refill(sb);
+	if (!sb->groups_len)
+		return;
+	exec = s->ops->hire(s->arg);
+	if (exec)
+		s->group = exec_group(exec);
+}
+
 /* Init waits for what it starts: in a group that is frozen it would wait for us. */
 void sandbox_still_step(struct sandbox *sb)
 {
 	struct sandbox_still *s = sb->still;
 
-	if (!s || s->is_asked || sb->state != SANDBOX_RUNNING ||
-	    exec_awaited(sb) == EXEC_AWAIT_START)
+	if (!s || s->is_asked || s->why || sb->state != SANDBOX_RUNNING)
+		return;
+	if (!s->group) {
+		hire(s);
+		return;
+	}
+	if (exec_awaited(sb) == EXEC_AWAIT_START)
 		return;
 	s->is_asked = true;
 	s->call.done = on_frozen;
@@ -163,28 +183,16 @@ int sandbox_still_check(const struct registry *registry, struct err *err)
 		       "cgroup v2; leave freeze out, or stop what writes before");
 }
 
-struct sandbox_still *sandbox_still_begin(struct sandbox *sb, const struct exec *exec,
-					  const struct sandbox_still_ops *ops, void *arg,
-					  struct err *err)
+struct sandbox_still *sandbox_still_begin(struct sandbox *sb, const struct sandbox_still_ops *ops,
+					  void *arg)
 {
-	struct sandbox_still *s = NULL;
-	uint32_t group = exec_group(exec);
+	struct sandbox_still *s = calloc(1, sizeof(*s));
 
-	if (!group) {
-		err_set(err, -EAGAIN, ERR_UNAVAILABLE,
-			"too many commands begin at once for one that reads while the others stand "
-			"still: try again");
+	if (!s)
 		return NULL;
-	}
-	s = calloc(1, sizeof(*s));
-	if (!s) {
-		err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
-		return NULL;
-	}
 	s->sb = sb;
 	s->ops = ops;
 	s->arg = arg;
-	s->group = group;
 	list_init(&s->call.link);
 	uv_timer_init(registry_loop(sb->registry), &s->timer);
 	uv_timer_start(&s->timer, on_over, STILL_BEGIN_MS, 0);

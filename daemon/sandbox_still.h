@@ -3,8 +3,8 @@
  * moment: everything in it is frozen but its init and one exec, which reads them. Whoever needs
  * the sandbox meanwhile waits until it is over. One at a time.
  *
- *	begin ──nothing is being started any more──> FREEZE_OTHERS ──> `still` ──> end
- *	             └── too late, refused, stopped, too long: `lost`, and it runs on ──^
+ *	begin ──a group──> `hire` ──no start is under way──> FREEZE_OTHERS ──> `still` ──> end
+ *	                      └── too late, refused, stopped, too long: `lost` ───────────^
  */
 #ifndef BERTH_DAEMON_SANDBOX_STILL_H
 #define BERTH_DAEMON_SANDBOX_STILL_H
@@ -19,7 +19,9 @@
 struct sandbox_still;
 
 struct sandbox_still_ops {
-	/* Nothing but the exec runs any more. Never before sandbox_still_begin() returns. */
+	/* Starts the exec that goes on. NULL: it could not, and sandbox_still_end() was called. */
+	const struct exec *(*hire)(void *arg);
+	/* Nothing but that runs any more. */
 	void (*still)(void *arg);
 	/* It did not come to that, or is over before the end. Nothing more is called, and
 	 * sandbox_still_end() is still owed. */
@@ -28,15 +30,15 @@ struct sandbox_still_ops {
 
 /* Whether this host can do that; ERR_UNSUPPORTED. */
 int sandbox_still_check(const struct registry *registry, struct err *err);
-/* `exec` is about to be started. NULL and `err` if it cannot be tried. */
-struct sandbox_still *sandbox_still_begin(struct sandbox *sb, const struct exec *exec,
-					  const struct sandbox_still_ops *ops, void *arg,
-					  struct err *err);
+/* Nothing comes of it before the first sandbox_still_step(). NULL without memory. */
+struct sandbox_still *sandbox_still_begin(struct sandbox *sb, const struct sandbox_still_ops *ops,
+					  void *arg);
 /* It runs on. Frees it, on the loop. */
 void sandbox_still_end(struct sandbox_still *still);
 
-/* For sandbox*.c: init has said something; it leaves RUNNING. */
+/* It has begun, init has said something, there is a group. */
 void sandbox_still_step(struct sandbox *sb);
+/* For sandbox*.c: it leaves RUNNING. */
 void sandbox_still_lose(struct sandbox *sb, const char *why);
 /* It is not still any more: that is told on the next turn. */
 void sandbox_still_spoil(struct sandbox *sb, const char *why);
