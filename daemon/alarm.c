@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/alarm_state.h"
+#include "daemon/events.h"
 #include "daemon/exec.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
@@ -210,6 +211,28 @@ static uint64_t retry_ms(uint64_t attempts)
 	return ms < ALARM_RETRY_MAX_MS ? ms : ALARM_RETRY_MAX_MS;
 }
 
+/* How it went, for those who follow what happens to its sandbox. */
+static void write_outcome(struct json_writer *w, const void *arg)
+{
+	const struct alarm *a = arg;
+	const struct alarm_run *run = &a->state.run;
+
+	json_key(w, "alarm");
+	json_text(w, a->name.text);
+	time_text_write(w, "due_at", run->due_at_ms);
+	json_key(w, "attempts");
+	json_int(w, (int64_t)run->attempts);
+	if (run->ended_at_ms) {
+		json_key(w, "reason");
+		json_text(w, exec_reason_name((enum exec_reason)run->reason));
+		json_key(w, "exit_code");
+		json_int(w, run->exit_code);
+	} else {
+		json_key(w, "message");
+		json_str(w, (struct str){run->error, utf8_valid_len(str_of(run->error))});
+	}
+}
+
 static void fail(struct alarm *a, const char *why)
 {
 	struct alarm_run *run = &a->state.run;
@@ -220,6 +243,7 @@ static void fail(struct alarm *a, const char *why)
 		snprintf(run->error, sizeof(run->error), "%s", why);
 		run->skipped = times_since(a, registry_now_ms());
 		save_state(a);
+		event_add(a->sb, "alarm_failed", write_outcome, a);
 		uv_timer_start(&a->retry, on_retry, retry_ms(run->attempts), 0);
 	}
 	release(a);
@@ -249,6 +273,7 @@ static void on_ended(void *arg, const struct exec_end *end)
 		run->skipped = times_since(a, run->ended_at_ms);
 		a->state.next_at_ms = a->asked.every_ms ? time_after(a, run->ended_at_ms) : 0;
 		save_state(a);
+		event_add(a->sb, "alarm", write_outcome, a);
 		step(a);
 	}
 	release(a);

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/activity.h"
+#include "daemon/alarm.h"
 #include "daemon/capacity.h"
 #include "daemon/events.h"
 #include "daemon/exec.h"
@@ -240,6 +241,7 @@ static void on_fact_deleted(void *arg, int result, const struct err *err)
 	}
 	event_add(sb, "destroyed", NULL, NULL);
 	logs_remove(registry_logs(sb->registry), &sb->id, NULL);
+	alarm_free_all(sb); /* which may wait for it: nothing is told of it any more */
 	registry_unlink(sb->registry, sb); /* whoever is told must not find it any more */
 	sandbox_tell(sb, &sb->deletes, NULL);
 	sandbox_tell(sb, &sb->stops, NULL);

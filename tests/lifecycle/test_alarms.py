@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import random
 import sqlite3
 import sys
 import time
@@ -60,6 +61,20 @@ def await_run(g, name="tick"):
     return until(look, "the alarm to have run")
 
 
+def events(g, kind):
+    """What is stored of that kind, in order."""
+    db = sqlite3.connect(f"file:{g.state}/berthd/state.db?mode=ro", uri=True)
+    try:
+        return [json.loads(data) for (data,) in db.execute("SELECT data FROM event WHERE type = ? ORDER BY id", (kind,))]
+    finally:
+        db.close()
+
+
+def await_events(g, kind, count):
+    until(lambda: len(events(g, kind)) >= count, f"{count} events {kind}")
+    return events(g, kind)
+
+
 def test_wakes(g):
     """At its time it wakes a sandbox that is frozen, or stopped, and hands the due time over."""
     g.out("a", "true")
@@ -79,6 +94,9 @@ def test_wakes(g):
         equal(alarm(g)["next_at"], None, "once")
         equal(g.sandbox("a")["generation"], generation + (mode == "stop"), "one start")
         equal((len(ran(g)), ran(g)[-1]), (count, f"tick {due}"), "what it was told")
+        told = await_events(g, "alarm", count)[-1]
+        equal([told.get(key) for key in ("alarm", "due_at", "attempts", "reason", "exit_code")],
+              ["tick", due, 1, "exited", 0], told)
 
 
 def test_holds(g):
@@ -193,6 +211,35 @@ def test_killed_while_it_runs(g):
     until(lambda: g.sandbox("a")["execs"] == 0, "the first to be ended")
 
 
+def test_none_is_lost(g):
+    """berthd is killed, or stopped, again and again while alarms are due: each of them has run in the end."""
+    random.seed(os.getpid())
+    g.out("a", "true")
+    dues = {f"x{i}": at(1 + 0.2 * i) for i in range(30)}
+    for name, due in dues.items():
+        put_alarm(g, 'echo "$BERTH_ALARM $BERTH_ALARM_DUE begun" >>ran; sleep 0.2; echo "$BERTH_ALARM ended" >>ran', name,
+                  at=due)
+    end = time.monotonic() + 6
+    while time.monotonic() < end:
+        time.sleep(random.uniform(0.1, 0.6))
+        if random.random() < 0.3:
+            g.berthd.terminate()
+            equal(g.berthd.wait(60), 0, "berthd's exit code")
+        else:
+            g.kill_berthd()
+        g.start()
+    repeated = 0
+    for name, due in dues.items():
+        last = await_run(g, name)
+        equal((last["due_at"], last["reason"], last["exit_code"]), (due, "exited", 0), last)
+        repeated += last["attempts"] > 1
+    lines = ran(g)
+    for name, due in dues.items():
+        check(f"{name} {due} begun" in lines and f"{name} ended" in lines, name, lines)
+    equal([a["next_at"] for a in g.get("/v1/sandbox/a/alarms").json()["alarms"]], [None] * len(dues), "none is left")
+    print(f"# {repeated} of {len(dues)} ran more than once")
+
+
 def test_sandbox_dies(g):
     """The sandbox dies under the command: it is run again."""
     g.out("a", "true")
@@ -227,6 +274,26 @@ def test_cannot_start(g):
     last = await_run(g)
     check(last["attempts"] >= 4 and last["reason"] == "exited" and last["error"] is None, last)
     equal(len(ran(g)), 1, "it ran once")
+    told = await_events(g, "alarm_failed", 3)
+    check(told[0]["attempts"] == 1 and "settings cannot be read" in told[0]["message"], told)
+    equal([e["attempts"] for e in await_events(g, "alarm", 1)], [last["attempts"]], "and then it ran")
+
+
+def test_no_room(g):
+    """The host is full: that is told, and it runs when there is room."""
+    g.kill_berthd()
+    with open(g.path("config.json"), "w", encoding="utf-8") as file:
+        json.dump({"max_running": 1}, file)
+    os.chmod(g.path("config.json"), 0o644)
+    g.start("--config", g.path("config.json"))
+    put(g)
+    g.out("b", "true")
+    put_alarm(g, at=at(0))
+    until(lambda: (last := alarm(g)["last_run"]) and last["error"], "the refusal")
+    check("max_running" in alarm(g)["last_run"]["error"], alarm(g))
+    equal(g.request("POST", "/v1/sandbox/b/sleep", {"mode": "stop"}).status, 200, "sleep")
+    last = await_run(g)
+    check(last["attempts"] > 1 and last["exit_code"] == 0 and last["error"] is None, last)
 
 
 @only("root")
@@ -284,6 +351,17 @@ def test_deleted_sandbox(g):
     g.kill_berthd()
     g.start()
     equal(g.list_all(), [], "nothing is left")
+
+
+def test_due_while_deleted(g):
+    """An alarm that becomes due while its sandbox is being deleted goes with it, and nothing is told of it afterwards."""
+    for i in range(20):
+        g.out("a", "true")
+        put_alarm(g, "sleep 1000", at=at(0.002 * i), every="1s")
+        equal(g.request("DELETE", "/v1/sandbox/a").status, 204, "delete")
+        equal(gone(g), True, "it is gone")
+    until(lambda: len(events(g, "destroyed")) == 20, "the last event")
+    equal(events(g, "alarm_failed"), [], "none failed")
 
 
 def gone(g):
@@ -361,5 +439,6 @@ def test_fails_and_expires(g):
 
 if __name__ == "__main__":
     main([test_wakes, test_holds, test_every, test_overlap, test_replaced, test_missed, test_killed_while_it_runs,
-          test_sandbox_dies, test_cannot_start, test_frozen_command, test_refused, test_deleted_sandbox,
-          test_delete_after, test_delete_after_restart, test_delete_after_alarm, test_fails_and_expires])
+          test_none_is_lost, test_sandbox_dies, test_cannot_start, test_no_room, test_frozen_command, test_refused,
+          test_deleted_sandbox, test_due_while_deleted, test_delete_after, test_delete_after_restart,
+          test_delete_after_alarm, test_fails_and_expires])
