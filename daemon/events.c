@@ -144,6 +144,15 @@ void events_follow(struct events *events, struct events_follower *follower)
 	list_append(&events->followers, &follower->link);
 }
 
+void events_end_all(struct events *events)
+{
+	list_for_each_safe (node, &events->followers) {
+		struct events_follower *f = list_entry(node, struct events_follower, link);
+
+		f->end(f);
+	}
+}
+
 /* From the end: who follows is mostly there. */
 bool events_next(const struct events *events, uint64_t after, const struct event **ret)
 {

@@ -35,13 +35,17 @@ void event_add(struct sandbox *sb, const char *type, event_write_fn *write, cons
 /* For event_add(): a struct err as `code` and `message`. */
 void event_write_err(struct json_writer *w, const void *err);
 
-/* Somebody who wants to hear that there is more. */
+/* Somebody who wants to hear that there is more, and that there will be no more. */
 struct events_follower {
 	struct list link;
 	void (*more)(struct events_follower *follower);
+	void (*end)(struct events_follower *follower);
 };
 
+/* Until its link is removed. */
 void events_follow(struct events *events, struct events_follower *follower);
+/* berthd stops: nobody shall wait for those who would follow for ever. */
+void events_end_all(struct events *events);
 /*
  * The first event after `after`; NULL: there is none yet. It is lent until the loop turns. False:
  * what comes after that is not in memory, and has to be read from the store.

@@ -23,6 +23,8 @@ const struct route routes[] = {
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/wake",    handle_sandbox_start,   BODY_BUFFERED, 1024, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/sleep",   handle_sandbox_sleep,   BODY_BUFFERED, 1024, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/heartbeat", handle_sandbox_heartbeat, BODY_BUFFERED, 1024, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/events",  handle_sandbox_events,  BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/events",               handle_events,          BODY_NONE,     0, false },
 	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/env",     handle_environment,     BODY_BUFFERED, SETTINGS_BODY_MAX, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/alarms",  handle_alarm_list,      BODY_NONE,     0, false },
 	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/alarm/{name}", handle_alarm_put,    BODY_BUFFERED, ALARM_BODY_MAX, false },

@@ -26,6 +26,7 @@ handler_fn handle_sandbox_running;
 handler_fn handle_sandbox_start;
 handler_fn handle_sandbox_sleep;
 handler_fn handle_sandbox_heartbeat;
+handler_fn handle_events, handle_sandbox_events;
 handler_fn handle_exec;
 handler_fn handle_process_start, handle_process_list, handle_process_delete_all;
 handler_fn handle_process_get, handle_process_delete, handle_process_kill;

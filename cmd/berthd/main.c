@@ -24,6 +24,7 @@
 #include "cmd/berthd/sockets.h"
 #include "daemon/berthd.h"
 #include "daemon/capacity.h"
+#include "daemon/events.h"
 #include "daemon/lock.h"
 #include "daemon/logs.h"
 #include "daemon/registry.h"
@@ -101,6 +102,7 @@ static void on_stop(uv_signal_t *handle, int number)
 	log_info("stopping signal=%d connections=%u", number, server_connections(p->berthd.api));
 	systemd_notify_stopping();
 	sockets_close(&p->sockets);
+	events_end_all(registry_events(p->berthd.registry));
 	drain(p, p->berthd.config.drain_ms ? p->berthd.config.drain_ms : 1);
 }
 
