@@ -14,6 +14,7 @@ static const struct {
 	{ "GROUP",     VALUE_GROUP },
 	{ "LEVEL",     VALUE_LEVEL },
 	{ "WAY",       VALUE_WAY },
+	{ "TYPE",      VALUE_TYPE },
 	{ "VERB",      VALUE_VERB },
 	{ "ID",        VALUE_ID },
 	{ "PROCESS",   VALUE_PROCESS },

@@ -68,6 +68,15 @@ static void offer_ways(struct cursor *c)
 		offer(c, WHOLE, str_of(sleep_mode_name(mode)), "");
 }
 
+static void offer_types(struct cursor *c)
+{
+	static const char *const types[] = {"created", "changed", "started", "slept",
+					    "woke",    "failed",  "exited",  "destroyed"};
+
+	for (size_t i = 0; i < array_len(types); i++)
+		offer(c, WHOLE, str_of(types[i]), "");
+}
+
 static void offer_users(struct cursor *c)
 {
 	const struct passwd *user;
@@ -298,6 +307,9 @@ static void offer_value(struct cursor *c, enum value_kind kind)
 		return;
 	case VALUE_WAY:
 		offer_ways(c);
+		return;
+	case VALUE_TYPE:
+		offer_types(c);
 		return;
 	case VALUE_VERB:
 		offer_verbs(c);

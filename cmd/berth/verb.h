@@ -84,6 +84,7 @@ extern const struct verb verb_cp;
 extern const struct verb verb_create;
 extern const struct verb verb_doctor;
 extern const struct verb verb_down;
+extern const struct verb verb_events;
 extern const struct verb verb_exec;
 extern const struct verb verb_files;
 extern const struct verb verb_help;

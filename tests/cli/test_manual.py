@@ -137,6 +137,7 @@ def completion_has_values(place):
         equal(s.line("berthd --user roo"), "berthd --user root ", "a user")
         equal(s.words("berth sleep --mode "), ["sleep", "--mode", "auto", "freeze", "stop"], "ways to sleep")
         equal(s.line("berth create --sleep-mode=f"), "berth create --sleep-mode=freeze ", "a way to sleep")
+        equal(s.line("berth events --type wo"), "berth events --type woke ", "a type of event")
 
 
 def installed_where_it_is_found(place):
