@@ -111,5 +111,7 @@ class Box:
         equal(reply.status, 200, reply)
         check(self.exists, f"{self.name} was deleted:", reply)
         shown = reply.json()
-        check(shown["labels"].get("v") in self.labels, f"{self.name}: settings", shown["labels"], self.labels)
+        label = shown["labels"].get("v")
+        check(label in self.labels, f"{self.name}: settings are lost:", label, self.labels)
+        check(not label or label.endswith("-" + shown["sleep_after"]), "settings of two requests:", shown)
         return shown["state"]

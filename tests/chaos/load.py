@@ -222,9 +222,9 @@ class Client(threading.Thread):
         return reply and self.count("wake", "done")
 
     def do_change(self, box):
-        value = str(self.next())
-        reply = self.ask("change", box, "PUT", "", {"labels": {"v": value},
-                                                    "sleep_after": self.rng.choice(("150ms", "400ms", "10m"))})
+        sleep_after = self.rng.choice(("150ms", "400ms", "10m"))
+        value = f"{self.next()}-{sleep_after}"
+        reply = self.ask("change", box, "PUT", "", {"labels": {"v": value}, "sleep_after": sleep_after})
         if not reply:
             box.labels.add(value)
             return None
