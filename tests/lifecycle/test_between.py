@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import os
+import signal
 import sys
 import time
 
@@ -126,4 +127,27 @@ def test_slow_reader(g):
     equal([(e["reason"], e["signal"]) for e in end], [("killed", 15)], end)
 
 
-main([test_starting, test_keeper_away, test_session, test_typing, test_grace, test_timeout, test_slow_reader])
+@only("root")
+def test_dying(g):
+    """Its init dies while it is frozen, and the keeper is about to take it down: who asks then gets the next life."""
+    wrapper, slow, deleting = g.path("runtime"), g.path("slow"), g.path("deleting")
+    with open(wrapper, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\ncase \" $* \" in *' delete '*) [ -e {slow} ] && echo >{deleting} && sleep 1; esac\n"
+                   f"exec {g.runtime} \"$@\"\n")
+    os.chmod(wrapper, 0o755)
+    g.start(runtime=wrapper)
+    g.out("a", "true")
+    sleep(g, "freeze")
+    g.kill_berthd()
+    g.start(runtime=wrapper)  # this one has no line to that init
+    with open(slow, "wb"):
+        pass
+    os.kill(g.inits()[0], signal.SIGKILL)
+    until(lambda: os.path.exists(deleting), "the keeper to know")
+    os.unlink(slow)
+    equal(g.out("a", "echo x"), "x\n", "the next life")
+    equal(g.sandbox("a")["generation"], 2, "generation")
+
+
+main([test_starting, test_keeper_away, test_session, test_typing, test_grace, test_timeout, test_slow_reader, test_dying],
+     start=lambda test: test is not test_dying)
