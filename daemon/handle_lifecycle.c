@@ -89,13 +89,14 @@ static void reply_running(struct exchange *x, struct sandbox *sb)
 		on_pinged(x, false);
 }
 
-/* One that never ran sleeps as well, and so does one that an earlier berthd has put to sleep. */
+/* One that never ran sleeps as well, and so does one that was frozen and ended without a berthd. */
 static void reply_slept(struct exchange *x, struct sandbox *sb)
 {
 	struct sandbox_receipt receipt = sb->last_sleep;
 	struct json_writer w;
 
-	if (receipt.mode == SLEEP_AUTO)
+	if (receipt.mode == SLEEP_AUTO ||
+	    (receipt.mode == SLEEP_FREEZE && sb->state == SANDBOX_COLD))
 		receipt = (struct sandbox_receipt){
 			.mode = sb->state == SANDBOX_FROZEN ? SLEEP_FREEZE : SLEEP_STOP,
 			.generation = sb->generation,

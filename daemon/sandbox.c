@@ -135,7 +135,7 @@ static void write_exit(struct json_writer *w, const void *arg)
 
 void sandbox_gone(struct sandbox *sb, const struct err *why)
 {
-	bool has_run = sb->state != SANDBOX_STARTING;
+	bool has_run = sb->state != SANDBOX_STARTING || sb->is_adopting;
 
 	/* First of all: whoever is told below may ask for it again. */
 	sandbox_enter(sb, SANDBOX_COLD);
@@ -158,7 +158,7 @@ void sandbox_gone(struct sandbox *sb, const struct err *why)
 	sandbox_groups_drop(sb);
 	if (why) {
 		sandbox_note_failure(sb, why);
-		if (has_run || sb->is_adopting)
+		if (has_run)
 			event_add(sb, "exited", write_exit, why);
 		else
 			event_add(sb, "failed", event_write_err, why);

@@ -149,5 +149,19 @@ def test_dying(g):
     equal(g.sandbox("a")["generation"], 2, "generation")
 
 
-main([test_starting, test_keeper_away, test_session, test_typing, test_grace, test_timeout, test_slow_reader, test_dying],
+@only("root")
+def test_gone(g):
+    """Frozen, and killed while there was no berthd: no receipt says that its memory was kept."""
+    g.out("a", "true")
+    equal(sleep(g, "freeze")["kept"], ["disk", "memory", "processes"], "frozen")
+    g.kill_berthd()
+    os.kill(g.inits()[0], signal.SIGKILL)
+    until(lambda: not g.inits(), "its end")
+    g.start()
+    receipt = sleep(g, "stop")
+    equal((receipt["mode"], receipt["kept"]), ("stop", ["disk"]), receipt)
+
+
+main([test_starting, test_keeper_away, test_session, test_typing, test_grace, test_timeout, test_slow_reader, test_gone,
+      test_dying],
      start=lambda test: test is not test_dying)
