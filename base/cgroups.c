@@ -46,12 +46,12 @@ static bool unescape(char ret[PATH_MAX], struct str s)
 	return true;
 }
 
-static void keep(struct cgroups *ret, enum cgroups_kind kind, struct str mount, struct str root)
+static void keep(struct cgroups *ret, enum cgroups_kind kind, struct str mount)
 {
 	/* The first one stays: later mounts of the same hierarchy are copies in odd places. */
 	if (ret->of[kind].mount[0])
 		return;
-	if (!unescape(ret->of[kind].mount, mount) || !unescape(ret->of[kind].root, root))
+	if (!unescape(ret->of[kind].mount, mount))
 		ret->of[kind].mount[0] = '\0';
 }
 
@@ -68,13 +68,13 @@ static void parse_line(struct cgroups *ret, struct str line)
 	if (dash + 3 >= count)
 		return;
 	if (str_eq(fields[dash + 1], STR("cgroup2")))
-		keep(ret, CGROUPS_UNIFIED, fields[4], fields[3]);
+		keep(ret, CGROUPS_UNIFIED, fields[4]);
 	if (!str_eq(fields[dash + 1], STR("cgroup")))
 		return;
 	ret->v1 = true;
 	for (int kind = CGROUPS_MEMORY; kind < CGROUPS_KINDS; kind++)
 		if (has_word(fields[dash + 3], str_of(controllers[kind])))
-			keep(ret, (enum cgroups_kind)kind, fields[4], fields[3]);
+			keep(ret, (enum cgroups_kind)kind, fields[4]);
 }
 
 void cgroups_parse(struct cgroups *ret, struct str mountinfo)
@@ -91,31 +91,4 @@ enum host_cgroups cgroups_mode(const struct cgroups *cgroups)
 	if (v2)
 		return cgroups->v1 ? HOST_CGROUPS_HYBRID : HOST_CGROUPS_V2;
 	return cgroups->v1 ? HOST_CGROUPS_V1 : HOST_CGROUPS_NONE;
-}
-
-bool cgroups_own_dir(const struct cgroups *cgroups, enum cgroups_kind kind, struct str self_cgroup,
-		     char ret[PATH_MAX])
-{
-	const char *mount = cgroups->of[kind].mount, *root = cgroups->of[kind].root;
-	size_t root_len = strcmp(root, "/") == 0 ? 0 : strlen(root);
-
-	while (*mount && self_cgroup.len) {
-		struct str path = str_cut(&self_cgroup, '\n');
-		struct str number = str_cut(&path, ':');
-		struct str names = str_cut(&path, ':');
-		bool is_it = kind == CGROUPS_UNIFIED ? str_eq(number, STR("0")) && !names.len
-						     : has_word(names, str_of(controllers[kind]));
-
-		if (!is_it)
-			continue;
-		if (path.len < root_len || memcmp(path.at, root, root_len) != 0 ||
-		    (path.len > root_len && path.at[root_len] != '/'))
-			return false;
-		/* Outside of our cgroup namespace. */
-		if (str_starts_with(path, STR("/..")))
-			return false;
-		return snprintf(ret, PATH_MAX, "%s%.*s", mount, (int)(path.len - root_len),
-				path.at + root_len) < PATH_MAX;
-	}
-	return false;
 }

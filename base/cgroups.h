@@ -1,6 +1,5 @@
 /*
- * Where the cgroup hierarchies are, from the text of /proc/self/mountinfo and /proc/self/cgroup. No
- * files are read here.
+ * Where the cgroup hierarchies are, from the text of /proc/self/mountinfo. No files are read here.
  */
 #ifndef BERTH_BASE_CGROUPS_H
 #define BERTH_BASE_CGROUPS_H
@@ -26,18 +25,10 @@ struct cgroups {
 	/* By kind: the unified hierarchy, and the v1 hierarchies of these controllers. */
 	struct {
 		char mount[PATH_MAX]; /* "" if there is none */
-		char root[PATH_MAX];  /* which part of the hierarchy is mounted there */
 	} of[CGROUPS_KINDS];
 };
 
 void cgroups_parse(struct cgroups *ret, struct str mountinfo);
 enum host_cgroups cgroups_mode(const struct cgroups *cgroups);
-
-/*
- * The directory of our own cgroup in one hierarchy, from /proc/self/cgroup; false if it is not
- * below what is mounted.
- */
-bool cgroups_own_dir(const struct cgroups *cgroups, enum cgroups_kind kind, struct str self_cgroup,
-		     char ret[PATH_MAX]);
 
 #endif

@@ -216,19 +216,21 @@ static void probe_root_cgroups(struct host_facts *ret, const struct cgroups *cgr
 	ret->cgroup_freezer = true;
 }
 
-/*
- * Others could make them below the cgroup that they run in, if it was delegated to them. The keeper
- * does not yet: what it cannot use is not called usable.
- */
+/* Others make them below the one that is delegated to them, if the units of scripts/systemd run. */
 static void probe_delegation(struct host_facts *ret, const struct cgroups *cgroups)
 {
 	char dir[PATH_MAX];
-	struct buf buf;
-	struct str self = read_text(&buf, "/proc/self/cgroup");
+	int n = snprintf(dir, sizeof(dir),
+			 "%s/user.slice/user-%u.slice/user@%u.service/app.slice/"
+			 "berth-sandboxes.service",
+			 cgroups->of[CGROUPS_UNIFIED].mount, geteuid(), geteuid());
 
-	ret->cgroup_is_delegated =
-		cgroups_own_dir(cgroups, CGROUPS_UNIFIED, self, dir) && is_writable(dir);
-	buf_close(&buf);
+	if (ret->cgroups != HOST_CGROUPS_V2 || n >= (int)sizeof(dir) || !is_writable(dir))
+		return;
+	ret->cgroup_memory = can_pass_down(dir, "memory");
+	ret->cgroup_cpu = can_pass_down(dir, "cpu");
+	ret->cgroup_pids = can_pass_down(dir, "pids");
+	ret->cgroup_freezer = true;
 }
 
 static void probe_cgroups(struct host_facts *ret, struct cgroups *cgroups)

@@ -18,9 +18,8 @@ struct host_facts {
 	bool is_root;
 	enum host_cgroups cgroups;
 	bool cgroup_memory, cgroup_cpu, cgroup_pids, cgroup_freezer; /* used by us for limits */
-	bool cgroup_is_delegated; /* not root, and our own v2 cgroup is ours to write to */
-	bool user_namespaces;     /* an unprivileged clone(CLONE_NEWUSER) works for us */
-	bool overlay;             /* listed in /proc/filesystems */
+	bool user_namespaces; /* an unprivileged clone(CLONE_NEWUSER) works for us */
+	bool overlay;         /* listed in /proc/filesystems */
 	bool seccomp;
 	uint32_t subuid_count; /* ids that /etc/subuid gives this user; 0 for root */
 	uint32_t subgid_count;

@@ -18,6 +18,8 @@
 
 #define MOUNTINFO_MAX (1024 * 1024)
 #define PATH_SIZE     160 /* "berth-<hash>/<id>/exec-<n>/<file>" */
+#define LEAF          "berth-leaf"
+#define MOVES_MAX     1000
 
 static int read_mountinfo(struct buf *buf)
 {
@@ -114,8 +116,50 @@ static void find_abilities(struct cgroup_host *cg)
 	cg->can_freeze = freezer_works(cg);
 }
 
-int cgroup_host_init(struct cgroup_host *cg, int cgroup2_fd, bool is_rootless, uint64_t hash,
-		     struct err *err)
+/* Only a cgroup without processes passes controllers down: who is in it goes to one below it. */
+static int clear_out(int base)
+{
+	char text[4096];
+
+	if (mkdirat(base, LEAF, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	for (int moved = 0; moved < MOVES_MAX; moved++) {
+		ssize_t len = dir_read(base, "cgroup.procs", text, sizeof(text));
+		int r;
+
+		if (len <= 0)
+			return (int)len;
+		text[strcspn(text, "\n")] = '\0';
+		r = dir_write(base, LEAF "/cgroup.procs", text);
+		if (r < 0 && r != -ESRCH)
+			return r;
+	}
+	return -EBUSY;
+}
+
+/* From here on it is what others call the root. */
+static int enter_base(struct cgroup_host *cg, const char *path, struct err *err)
+{
+	cleanup_fd int base = -1;
+	int r;
+
+	if (!cg->is_v2)
+		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
+			       "--cgroup needs a host that has cgroup v2 and no other");
+	base = dir_open(cg->v2_fd, path + 1);
+	r = base < 0 ? base : clear_out(base);
+	if (r < 0)
+		return err_set(err, r, ERR_INTERNAL,
+			       "the cgroup \"%s\" cannot be used: %s; it must be there, and be "
+			       "delegated to us (Delegate=yes)",
+			       path, strerror(-r));
+	snprintf(cg->base, sizeof(cg->base), "%s", path);
+	close_fdp(&cg->v2_fd);
+	cg->v2_fd = take_fd(&base);
+	return 0;
+}
+
+int cgroup_host_init(struct cgroup_host *cg, const struct cgroup_place *place, struct err *err)
 {
 	cleanup_free struct cgroups *found = malloc(sizeof(*found));
 	cleanup(buf_close) struct buf text;
@@ -125,8 +169,8 @@ int cgroup_host_init(struct cgroup_host *cg, int cgroup2_fd, bool is_rootless, u
 	*cg = (struct cgroup_host){.v2_fd = -1};
 	for (int kind = 0; kind < CGROUPS_KINDS; kind++)
 		cg->v1_fds[kind] = -1;
-	snprintf(cg->name, sizeof(cg->name), "berth-%016llx", (unsigned long long)hash);
-	if (is_rootless)
+	snprintf(cg->name, sizeof(cg->name), "berth-%016llx", (unsigned long long)place->hash);
+	if (place->is_rootless && !place->base)
 		return 0;
 	r = found ? read_mountinfo(&text) : -ENOMEM;
 	if (r < 0)
@@ -136,9 +180,12 @@ int cgroup_host_init(struct cgroup_host *cg, int cgroup2_fd, bool is_rootless, u
 	/* The one in our own namespace can be cloned, see open_alone(); a hidden one is not there.
 	 */
 	cg->v2_fd = open_root(found->of[CGROUPS_UNIFIED].mount);
-	if (cg->v2_fd < 0 && cgroup2_fd >= 0)
-		cg->v2_fd = fcntl(cgroup2_fd, F_DUPFD_CLOEXEC, 3);
+	if (cg->v2_fd < 0 && place->cgroup2_fd >= 0)
+		cg->v2_fd = fcntl(place->cgroup2_fd, F_DUPFD_CLOEXEC, 3);
 	cg->is_v2 = !found->v1 && cg->v2_fd >= 0;
+	r = place->base ? enter_base(cg, place->base, err) : 0;
+	if (r < 0)
+		return r;
 	cg->is_used = found->v1 || cg->v2_fd >= 0;
 	for (int kind = CGROUPS_MEMORY; kind < CGROUPS_KINDS; kind++)
 		cg->v1_fds[kind] = open_root(found->of[kind].mount);

@@ -1,18 +1,20 @@
 /*
- * Control groups of sandboxes: /berth-<hash>/<id> in each hierarchy, the hash being that of the
- * state directory, so that keepers do not meet.
+ * Control groups of sandboxes: <base>/berth-<hash>/<id> in each hierarchy, the hash being that of
+ * the state directory, so that keepers do not meet. The base is the root of the hierarchy, or the
+ * delegated cgroup that --cgroup names (v2 only).
  *
  *	v2        the runtime makes <id> and sets the limits; we add exec groups below it
  *	v1        the runtime makes <id> in every hierarchy and sets the limits; no exec groups
  *	hybrid    both: limits in v1; <id> in v2 is ours, and the runtime is started in it
  *
  * An exec group is <id>/exec-<n> in v2. It needs no controllers: init clones a process into it, and
- * cgroup.kill ends whatever came of that process. Rootless there are no cgroups (yet). How a whole
- * sandbox is frozen is in container/freezer.h.
+ * cgroup.kill ends whatever came of that process. Rootless there must be a delegated
+ * base, else there are no cgroups. How a whole sandbox is frozen is in container/freezer.h.
  */
 #ifndef BERTH_CONTAINER_CGROUP_H
 #define BERTH_CONTAINER_CGROUP_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -29,16 +31,23 @@ struct cgroup_host {
 	bool is_used; /* false: the runtime is told to leave cgroups alone */
 	bool is_v2;   /* limits are there */
 	bool can_limit_memory, can_limit_swap, can_limit_cpu, can_limit_pids, can_freeze;
+	char base[PATH_MAX]; /* "" or the path of a delegated cgroup */
 	char name[CGROUP_NAME_MAX];
-	int v2_fd;                 /* root of the unified hierarchy, -1: none */
+	int v2_fd;                 /* the base in the unified hierarchy, -1: none */
 	int v1_fds[CGROUPS_KINDS]; /* roots of the hierarchies we read from, -1: none */
 	int all_v1_fds[CGROUP_HIERARCHIES_MAX];
 	unsigned all_v1_count;
 };
 
-/* Looks around in our mount namespace. `cgroup2_fd` may be -1, and stays the caller's. */
-int cgroup_host_init(struct cgroup_host *cg, int cgroup2_fd, bool is_rootless, uint64_t hash,
-		     struct err *err);
+struct cgroup_place {
+	int cgroup2_fd;   /* may be -1, and stays the caller's */
+	bool is_rootless; /* then nothing but a base can be used */
+	const char *base; /* a delegated cgroup's path in the unified hierarchy; NULL: none */
+	uint64_t hash;
+};
+
+/* Looks around in our mount namespace. */
+int cgroup_host_init(struct cgroup_host *cg, const struct cgroup_place *place, struct err *err);
 void cgroup_host_close(struct cgroup_host *cg);
 
 static inline bool cgroup_has_groups(const struct cgroup_host *cg)

@@ -125,7 +125,7 @@ static void find_warning(struct container_host *host)
 		words = "only one user id is mapped, so root in a sandbox is the user who runs "
 			"this; "
 			"no memory or cpu limits";
-	else if (host->is_rootless)
+	else if (host->is_rootless && !cg->is_used)
 		words = "rootless: no memory or cpu limits, and one range of user ids for "
 			"all sandboxes";
 	else if (!cg->can_limit_memory || !cg->can_limit_cpu || !cg->can_limit_pids)
@@ -139,6 +139,7 @@ static void find_warning(struct container_host *host)
 static int fill(struct container_host *host, const struct container_host_config *config,
 		struct err *err)
 {
+	struct cgroup_place place = {config->cgroup2_fd, host->is_rootless, config->cgroup, 0};
 	uid_t image_owner;
 	int r = open_dirs(host, err);
 
@@ -146,9 +147,10 @@ static int fill(struct container_host *host, const struct container_host_config 
 		r = find_runtime(host, config->runtime, err);
 	if (r == 0)
 		r = read_proc(host, err);
-	if (r == 0)
-		r = cgroup_host_init(&host->cgroup, config->cgroup2_fd, host->is_rootless,
-				     hash_of_state(host), err);
+	if (r == 0) {
+		place.hash = hash_of_state(host);
+		r = cgroup_host_init(&host->cgroup, &place, err);
+	}
 	if (r < 0)
 		return r;
 	r = ids_new(&host->ids, host->sandboxes_fd, host->is_rootless, config->ids_mapped);

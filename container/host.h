@@ -25,6 +25,7 @@ struct container_host_config {
 	bool is_rootless;    /* we are root of one user namespace */
 	uint32_t ids_mapped; /* rootless: how many ids our namespace has; 1 for the fallback */
 	pid_t init_parent;   /* the subreaper: whose child each init becomes */
+	const char *cgroup;  /* a delegated one for all sandboxes, or NULL */
 	int cgroup2_fd;      /* the v2 mount's directory, opened before it was hidden; -1: none */
 };
 

@@ -149,8 +149,8 @@ static void begin(struct keeper_sandbox *sb, bool is_wanted, uint32_t besides,
 	if (!(container_host_abilities(k->host) & KEEPER_CAN_FREEZE)) {
 		keeper_refuse(
 			k, asker, ERR_UNSUPPORTED,
-			"sandbox \"%s\" has no cgroup that can be frozen: that needs root and "
-			"a host that has a freezer",
+			"sandbox \"%s\" has no cgroup that can be frozen: that needs root or a "
+			"delegated cgroup, and a host that has a freezer",
 			id);
 		return;
 	}

@@ -187,8 +187,8 @@ static int write_linux(struct buf *out, const struct container_host *host,
 	if (r == 0)
 		r = write_namespaces(out);
 	if (r == 0 && host->cgroup.is_used) {
-		r = buf_printf(out, ",\"cgroupsPath\":\"/%s/%s\"", host->cgroup.name,
-			       c->spec.id.text);
+		r = buf_printf(out, ",\"cgroupsPath\":\"%s/%s/%s\"", host->cgroup.base,
+			       host->cgroup.name, c->spec.id.text);
 		if (r == 0)
 			r = write_resources(out, host, &c->spec.limits);
 	}

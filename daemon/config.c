@@ -27,6 +27,7 @@ enum kind {
 	KIND_NAME,
 	KIND_ADDRESS,
 	KIND_SYNC,
+	KIND_KEEPER,
 	KIND_LEVEL,
 	KIND_DRAIN,
 	KIND_COUNT,
@@ -52,6 +53,7 @@ static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_STATE_DIR]       = {"state_dir",       KIND_PATH,    false, AT(paths.state_dir)},
 	[CONFIG_RUN_DIR]         = {"run_dir",         KIND_PATH,    false, AT(paths.run_dir)},
 	[CONFIG_RUNTIME]         = {"runtime",         KIND_PROGRAM, false, AT(runtime)},
+	[CONFIG_KEEPER]          = {"keeper",          KIND_KEEPER,  false, AT(keeper_is_awaited)},
 	[CONFIG_LISTEN]          = {"listen",          KIND_ADDRESS, false, AT(listen)},
 	[CONFIG_TOKEN_FILE]      = {"token_file",      KIND_PATH,    true,  AT(token_file)},
 	[CONFIG_PREVIEW]         = {"preview",         KIND_ADDRESS, false, AT(preview)},
@@ -180,6 +182,16 @@ static int set_sync(enum store_sync *ret, struct str value, struct err *err)
 	return 0;
 }
 
+static int set_keeper(bool *ret_is_awaited, struct str value, struct err *err)
+{
+	bool is_awaited = str_eq(value, STR("await"));
+
+	if (!is_awaited && !str_eq(value, STR("start")))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "must be \"start\" or \"await\"");
+	*ret_is_awaited = is_awaited;
+	return 0;
+}
+
 static int set_duration(unsigned *ret_ms, struct str value, struct err *err)
 {
 	uint64_t ms;
@@ -261,6 +273,8 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 		return set_address(at, value, err);
 	case KIND_SYNC:
 		return set_sync(at, value, err);
+	case KIND_KEEPER:
+		return set_keeper(at, value, err);
 	case KIND_LEVEL:
 		if (log_level_parse(value, at) == 0)
 			return 0;

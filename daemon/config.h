@@ -32,6 +32,7 @@ enum config_setting {
 	CONFIG_STATE_DIR,
 	CONFIG_RUN_DIR,
 	CONFIG_RUNTIME,
+	CONFIG_KEEPER,
 	CONFIG_LISTEN,
 	CONFIG_TOKEN_FILE,
 	CONFIG_PREVIEW,
@@ -55,6 +56,7 @@ struct config {
 	gid_t socket_gid; /* of socket_group; (gid_t)-1 without one */
 	char user[64];    /* whom berthd becomes when root starts it */
 	char runtime[PATH_MAX];
+	bool keeper_is_awaited; /* "keeper": another starts it */
 	char token_file[PATH_MAX];
 	struct host_port listen, preview;
 	enum store_sync store_sync;

@@ -10,6 +10,7 @@
 #include "daemon/berthd.h"
 #include "daemon/capacity.h"
 #include "daemon/exchange.h"
+#include "daemon/keeper.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "daemon/server.h"
@@ -96,24 +97,32 @@ static void put_runtime(struct json_writer *w, struct arena *arena, const struct
 	json_object_end(w);
 }
 
-static void put_host(struct json_writer *w, struct arena *arena, const struct host_facts *host)
+/* What the keeper can do for sandboxes, which may be more or less than this process could. */
+static void put_cgroups(struct json_writer *w, const struct berthd *d)
 {
+	uint32_t abilities = keeper_abilities(registry_keeper(d->registry));
+
+	json_key(w, "cgroups");
+	json_object(w);
+	put_text(w, "version", host_cgroups_name(d->host.cgroups));
+	put_bool(w, "memory", abilities & KEEPER_CAN_LIMIT_MEMORY);
+	put_bool(w, "cpu", abilities & KEEPER_CAN_LIMIT_CPU);
+	put_bool(w, "pids", abilities & KEEPER_CAN_LIMIT_PIDS);
+	put_bool(w, "freezer", abilities & KEEPER_CAN_FREEZE);
+	json_object_end(w);
+}
+
+static void put_host(struct json_writer *w, struct arena *arena, const struct berthd *d)
+{
+	const struct host_facts *host = &d->host;
+
 	put_text(w, "mode", host->is_root ? "root" : "rootless");
 	put_text(w, "kernel", host->kernel);
 	put_text(w, "machine", host->machine);
 	put_int(w, "cpus", host->cpus);
 	put_int(w, "memory_bytes", host->memory_bytes);
 	put_runtime(w, arena, host);
-
-	json_key(w, "cgroups");
-	json_object(w);
-	put_text(w, "version", host_cgroups_name(host->cgroups));
-	put_bool(w, "memory", host->cgroup_memory);
-	put_bool(w, "cpu", host->cgroup_cpu);
-	put_bool(w, "pids", host->cgroup_pids);
-	put_bool(w, "freezer", host->cgroup_freezer);
-	json_object_end(w);
-
+	put_cgroups(w, d);
 	put_bool(w, "user_namespaces", host->user_namespaces);
 	put_bool(w, "overlay", host->overlay);
 	put_bool(w, "seccomp", host->seccomp);
@@ -183,7 +192,7 @@ void handle_info(struct exchange *x)
 	}
 	json_object(&w);
 	put_daemon(&w, d);
-	put_host(&w, exchange_arena(x), &d->host);
+	put_host(&w, exchange_arena(x), d);
 	put_abilities(&w, d);
 	put_places(&w, exchange_arena(x), d);
 	put_settings(&w, exchange_arena(x), d);

@@ -160,6 +160,7 @@ int main(int argc, char **argv)
 			 .run_dir = options->run_dir,
 			 .runtime = options->runtime,
 			 .init_path = options->init_path,
+			 .cgroup = options->cgroup,
 			 .daemon_uid = options->daemon_uid,
 			 .daemon_gid = options->daemon_gid,
 			 .cgroup2_fd = -1},

@@ -18,6 +18,7 @@ static const struct option flags[] = {
 	{"daemon-gid", required_argument, NULL, 'g'},
 	{"runtime",    required_argument, NULL, 'c'},
 	{"init",       required_argument, NULL, 'i'},
+	{"cgroup",     required_argument, NULL, 'd'},
 	{"ready-fd",   required_argument, NULL, 'f'},
 	{"idle-ms",    required_argument, NULL, 'w'},
 	{"log-level",  required_argument, NULL, 'l'},
@@ -40,6 +41,7 @@ void options_print_help(FILE *out)
 	      "  --daemon-gid N    berthd's group\n"
 	      "  --runtime PATH    an OCI runtime (default: crun, else runc)\n"
 	      "  --init PATH       berth-init (default: the one beside this program)\n"
+	      "  --cgroup PATH     a delegated v2 cgroup that all sandboxes are to be in\n"
 	      "  --ready-fd N      where to say \"ready\" (default: standard output)\n"
 	      "  --idle-ms N       end after N ms without berthd and sandboxes (default: 30000)\n"
 	      "  --log-level LEVEL error, warn, info or debug (default: info)\n"
@@ -111,6 +113,8 @@ static int read_flag(struct options *ret, int flag, const char *value, struct er
 		return read_dir("run-dir", value, &ret->run_dir, err);
 	case 'c':
 		return read_dir("runtime", value, &ret->runtime, err);
+	case 'd':
+		return read_dir("cgroup", value, &ret->cgroup, err);
 	case 'i':
 		return read_init(ret, value, err);
 	case 'u':

@@ -15,6 +15,7 @@ enum options_action { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_VERSION };
 struct options {
 	const char *state_dir, *run_dir; /* absolute */
 	const char *runtime;             /* NULL: crun, else runc */
+	const char *cgroup;              /* NULL: none was delegated */
 	char init_path[PATH_MAX];
 	uid_t daemon_uid;
 	gid_t daemon_gid;

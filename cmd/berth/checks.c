@@ -166,18 +166,22 @@ static void check_cgroups(struct findings *findings, const struct host_facts *fa
 		 facts->cgroup_cpu ? "" : " cpu", facts->cgroup_pids ? "" : " pids",
 		 facts->cgroup_freezer ? "" : " freezer");
 	if (!*lacking) {
-		finding_add(findings, "cgroups", FINDING_OK, "%s: memory cpu pids freezer", mode);
+		finding_add(findings, "cgroups", FINDING_OK, "%s: memory cpu pids freezer%s", mode,
+			    facts->is_root ? "" : ", by your service berth-sandboxes");
 		return;
 	}
 	if (!facts->is_root) {
 		f = finding_add(findings, "cgroups", FINDING_WARN,
-				"%s, used by root's daemon only%s: for yours no limits of memory "
-				"and cpus, and the trees of commands end by supervisors",
-				mode,
-				facts->cgroup_is_delegated
-					? ", although this cgroup was delegated to you"
-					: "");
-		finding_mend(f, "run the daemon as root if sandboxes need limits");
+				"%s, but not for a daemon that you start by hand: no limits of "
+				"memory and cpus, no freezing, and the trees of commands end by "
+				"supervisors",
+				mode);
+		finding_mend(f,
+			     facts->cgroups == HOST_CGROUPS_V2
+				     ? "scripts/systemd/install --user runs it as a service with "
+				       "a delegated cgroup"
+				     : "run the daemon as root; for yours it takes a machine "
+				       "with cgroup v2 only");
 		return;
 	}
 	f = finding_add(findings, "cgroups", FINDING_WARN, "%s, but not usable by us:%s", mode,

@@ -132,6 +132,28 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* Another service starts it, and may just be doing so. */
+static int await(const char *socket, int *ret_fd, struct err *err)
+{
+	const struct timespec step = {.tv_nsec = STEP_MS * 1000000L};
+	uint64_t began = now_ms();
+
+	for (;;) {
+		int fd = channel_connect(socket);
+
+		if (fd >= 0) {
+			*ret_fd = fd;
+			return 0;
+		}
+		if (now_ms() - began >= READY_MS)
+			return err_set(err, fd, ERR_UNAVAILABLE,
+				       "no berth-keeper answers on %s: %s; start its service, or "
+				       "berthd without --keeper await",
+				       socket, strerror(-fd));
+		nanosleep(&step, NULL);
+	}
+}
+
 /*
  * A keeper that is there but does not serve was killed and is being started again by its monitor
  * (its socket is still there), or is just beginning or ending: worth a wait. One that was ready may
@@ -145,6 +167,8 @@ int keeper_start_up(const struct config *config, const struct privileges *p, int
 	char socket[PATH_MAX + 16];
 
 	snprintf(socket, sizeof(socket), "%s/keeper.sock", config->paths.run_dir);
+	if (config->keeper_is_awaited)
+		return await(socket, ret_fd, err);
 	for (;;) {
 		int fd = channel_connect(socket), r;
 		bool is_late = now_ms() - began >= (fd == -ECONNREFUSED ? RESTART_MS : BUSY_MS);

@@ -23,6 +23,7 @@ static const struct option_row rows[] = {
 	{"run-dir",      CONFIG_RUN_DIR,      "DIR",       "Where sockets live; it may be empty after a reboot."},
 	{"config",       OPTION_CONFIG,       "FILE",      "Read settings from this JSON file; flags go over it."},
 	{"runtime",      CONFIG_RUNTIME,      "PATH",      "The OCI runtime, by path or by name; crun, else runc, without it."},
+	{"keeper",       CONFIG_KEEPER,       "HOW",       "start: start berth-keeper if none runs; await: another service does."},
 	{"listen",       CONFIG_LISTEN,       "HOST:PORT", "Serve the API on TCP too; needs --token-file."},
 	{"token-file",   CONFIG_TOKEN_FILE,   "FILE",      "The tokens that TCP clients must show, one per line."},
 	{"preview",      CONFIG_PREVIEW,      "HOST:PORT", "Serve the previews of sandboxes' ports here."},

@@ -100,7 +100,8 @@ static void remove_cgroups(void)
 	struct cgroup_host cg;
 	struct err err;
 
-	if (!traces->cgroup[0] || cgroup_host_init(&cg, -1, false, 0, &err) < 0)
+	if (!traces->cgroup[0] ||
+	    cgroup_host_init(&cg, &(struct cgroup_place){.cgroup2_fd = -1}, &err) < 0)
 		return;
 	snprintf(cg.name, sizeof(cg.name), "%s", traces->cgroup);
 	for (char id[] = "t0"; id[1] <= '9'; id[1]++)

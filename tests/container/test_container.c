@@ -104,8 +104,16 @@ static void test_group_alone(struct ground *ground)
 	snprintf(path, sizeof(path), "%s/cgroup2", ground->dir);
 	check(mkdir(path, 0700) == 0 && mount("berth", path, "cgroup2", 0, NULL) == 0);
 	root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	check(cgroup_host_init(&cg, root, false, (uint64_t)getpid() << 32 | 7, &err) == 0);
+	check(cgroup_host_init(
+		      &cg, &(struct cgroup_place){root, false, NULL, (uint64_t)getpid() << 32 | 7},
+		      &err) == 0);
 	check(cgroup_prepare(&cg, "t7", &unused) == 0);
+	/* Where v2 is all there is, the runtime would make it. */
+	snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s", cg.name);
+	check(mkdir(path, 0755) == 0 || errno == EEXIST);
+	snprintf(path + strlen(path), sizeof(path) - strlen(path), "/t7");
+	check(mkdir(path, 0755) == 0 || errno == EEXIST);
+	snprintf(path, sizeof(path), "%s/cgroup2", ground->dir);
 	check(cgroup_group_make(&cg, "t7", 0, 0, &fd) == 0);
 	check(fstat(fd, &group) == 0 && fstatat(fd, "../../../../..", &up, 0) == 0);
 	check(group.st_ino == up.st_ino && group.st_dev == up.st_dev);

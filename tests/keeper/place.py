@@ -23,6 +23,7 @@ import time
 import traceback
 
 import keeper_link as k
+from delegation import Delegation
 
 GUARD = 180  # seconds after which a thing counts as hung; nothing is measured by it
 IS_ROOT = os.geteuid() == 0
@@ -147,6 +148,9 @@ def remove_tree(path):
 
 class Place:
     def __init__(self, build, mode, runtime):
+        self.given = None  # mode "delegated" is an ordinary user with a cgroup
+        if mode == "delegated":
+            mode, self.given = "user", Delegation(cgroup_mounts("cgroup2")[0], f"berth-given-{SLOT}", USER)
         self.mode, self.runtime = mode, runtime
         self.dir = tempfile.mkdtemp(prefix="berth-keeper-")
         os.chmod(self.dir, 0o755)
@@ -222,13 +226,15 @@ class Place:
     def command(self, *more):
         return [self.path("berth-keeper"), "--state-dir", self.state, "--run-dir", self.run,
                 "--daemon-uid", str(self.daemon_uid), "--daemon-gid", str(self.daemon_uid),
-                "--runtime", self.runtime, *more]
+                "--runtime", shutil.which(self.runtime), *(["--cgroup", self.given.path] if self.given else []), *more]
 
     def spawn(self, *more, subids=True, files=None):
         """The process and the first line that it says."""
         def prepare():
             if files:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+            if self.given:
+                self.given.enter()
             if self.is_user_to_be:
                 self.become_user(subids)
             elif self.hides_v2:
@@ -309,7 +315,8 @@ class Place:
             return []
         found, name = [], self.cgroup_name()
         for mount in cgroup_mounts("cgroup", "cgroup2"):
-            for folder, names, _ in os.walk(os.path.join(mount, name)):
+            base = mount + (self.given.path if self.given else "")
+            for folder, names, _ in os.walk(os.path.join(base, name)):
                 found += [folder] + [os.path.join(folder, n) for n in names]
         return sorted(set(found))
 
@@ -396,6 +403,8 @@ class Place:
             if self.monitor:
                 self.monitor.wait()
             self.remove_cgroups()
+            if self.given:
+                self.given.remove()
             self.log.close()
             remove_tree(self.dir)
             self.dismiss_janitor()
@@ -410,9 +419,15 @@ class Place:
 def only(mode):
     """A test about something that the other mode does not have."""
     def mark(test):
-        test.mode = mode
+        test.modes = (mode,)
         return test
     return mark
+
+
+def needs_cgroups(test):
+    """As root, or in a delegated cgroup."""
+    test.modes = ("root", "delegated")
+    return test
 
 
 def needs_root(test):
@@ -425,10 +440,10 @@ def run_all(tests, build, mode, runtime):
     failed = 0
     # The time limit of a run ends us by SIGTERM: clean up then too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    if mode == "root" and not IS_ROOT:
+    if mode != "user" and not IS_ROOT:
         print("1..0 # SKIP needs root", flush=True)
         sys.exit(0)
-    tests = [test for test in tests if getattr(test, "mode", mode) == mode]
+    tests = [test for test in tests if mode in getattr(test, "modes", (mode,))]
     print(f"1..{len(tests)}", flush=True)
     for number, test in enumerate(tests, 1):
         title = (test.__doc__ or test.__name__).strip().rstrip(".")

@@ -10,7 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "process", "terminal")]
 
 # pylint: disable=wrong-import-position
-from ground import check, equal, main, needs_root, only, until  # noqa: E402
+from ground import check, equal, main, needs_cgroups, needs_root, until  # noqa: E402
 from process_api import start, wait  # noqa: E402
 from terminal_api import view  # noqa: E402
 
@@ -29,7 +29,7 @@ def groups(g):
     return sorted(os.path.basename(c) for c in g.cgroups() if "exec-" in os.path.basename(c))
 
 
-@only("root")
+@needs_cgroups
 def test_starting(g):
     """One that is put to sleep while it starts does so, and its keeper rests, too."""
     g.request("PUT", "/v1/sandbox/a", {})
@@ -44,7 +44,7 @@ def test_starting(g):
         equal(first.result().json()["exit_code"], 0, "what was begun before")
 
 
-@only("root")
+@needs_cgroups
 @needs_root
 def test_keeper_away(g):
     """Without a keeper nothing can be woken: that is said to all who wait, and it is what it was."""
@@ -63,7 +63,7 @@ def test_keeper_away(g):
     equal(g.request("DELETE", "/v1/sandbox/a").status, 204, "delete")
 
 
-@only("root")
+@needs_cgroups
 def test_session(g):
     """A command that waits for its turn gets it, though the sandbox was put to sleep meanwhile."""
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -80,7 +80,7 @@ def test_session(g):
         equal((first.result().json()["reason"], second.result().json()["stdout"]), ("timeout", "second\n"), "both")
 
 
-@only("root")
+@needs_cgroups
 def test_typing(g):
     """Keys that come together wake it once, and the next sleep lasts."""
     equal(g.request("POST", "/v1/sandbox/a/terminals", {"argv": ["sh"], "id": "t"}).status, 200, "terminal")
@@ -103,7 +103,7 @@ def test_grace(g):
     equal((end["reason"], end["exit"]["code"]), ("exited", 7), end)
 
 
-@only("root")
+@needs_cgroups
 def test_timeout(g):
     """A command whose time is over while it is frozen ends then, and its figures are its own."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:

@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "process", "terminal")]
 
 # pylint: disable=wrong-import-position
-from ground import IS_SANITIZED, at_once, check, equal, fds_of, main, memory_of, only, until  # noqa: E402
+from ground import IS_SANITIZED, at_once, check, equal, fds_of, main, memory_of, needs_cgroups, only, until  # noqa: E402
 from process_api import ended, raw, show, start, wait  # noqa: E402
 from terminal_api import view  # noqa: E402
 
@@ -36,7 +36,7 @@ def sleep(g, mode=None, name="a"):
 
 def asleep(g):
     """What `auto` makes of a sandbox here."""
-    return "frozen" if g.is_root else "cold"
+    return "frozen" if g.has_cgroups else "cold"
 
 
 def await_sleep(g, name="a"):
@@ -67,13 +67,13 @@ def test_idle(g):
     late = datetime.datetime.fromisoformat(receipt["at"].replace("Z", "+00:00")) - due
     check(abs(late.total_seconds()) < (0.5 if not IS_SANITIZED else 5), f"{late} late")
     equal((receipt["reason"], receipt["generation"]), ("idle", 1), receipt)
-    equal(receipt["kept"], ["disk", "memory", "processes"] if g.is_root else ["disk"], receipt)
+    equal(receipt["kept"], ["disk", "memory", "processes"] if g.has_cgroups else ["disk"], receipt)
     shown = g.sandbox("a")
     equal((shown["sleeps_at"], shown["holds"]), (None, []), "asleep")
     equal(g.sandbox("a")["state"], asleep(g), "looking does not wake")
     equal(g.out("a", "cat f"), "kept\n", "the disk")
     shown = g.sandbox("a")
-    equal((shown["last_wake"]["from"], shown["generation"]), ("frozen", 1) if g.is_root else ("stopped", 2), shown)
+    equal((shown["last_wake"]["from"], shown["generation"]), ("frozen", 1) if g.has_cgroups else ("stopped", 2), shown)
 
 
 def test_holds(g):
@@ -103,7 +103,7 @@ def test_output_holds(g):
     start(g, "a", "for i in $(seq 15); do echo $i; sleep 0.2; done; exec sleep 1000", id="talks")
     stays_awake(g, 2)
     await_sleep(g)
-    if not g.is_root:
+    if not g.has_cgroups:
         return
     equal(len(raw(g, "a", "talks").split()), 15, "its output is there, and who reads it wakes nobody")
     equal(g.sandbox("a")["state"], "frozen", "state")
@@ -143,7 +143,7 @@ def test_heartbeat(g):
     await_sleep(g)
 
 
-@only("root")
+@needs_cgroups
 def test_memory(g):
     """A process with its state in memory goes on after it was frozen; the sandbox uses no processor meanwhile."""
     start(g, "a", ["python3", "-c", COUNTER], id="p")
@@ -191,7 +191,7 @@ def test_stop(g):
     equal((saves["reason"], saves["exit"]["code"]), ("exited", 9), saves)
     equal((dies["reason"], dies["exit"]["signal"]), ("killed", 15), dies)
     equal(g.out("a", "cat saved"), "saved\n", "what it saved")
-    if g.is_root:
+    if g.has_cgroups:
         start(g, "a", "trap 'exit 4' TERM; echo on; while :; do sleep 0.1; done", id="frozen")
         wait(g, "a", "frozen", "log", pattern="on")
         sleep(g, "freeze")
@@ -216,7 +216,7 @@ def test_grace(g):
         check(took < 9 and (took >= 1.5 or grace == "0s"), f"{grace} took {took} s")
 
 
-@only("root")
+@needs_cgroups
 def test_stop_after(g):
     """Frozen for long enough, it is stopped."""
     put(g, sleep_after="200ms", stop_after="1s")
@@ -239,7 +239,7 @@ def test_unsupported(g):
 def test_storm(g):
     """A hundred requests for one that sleeps: one start or one thaw, and all are served."""
     g.out("a", "true")
-    for mode in ("freeze", "stop") if g.is_root else ("stop",):
+    for mode in ("freeze", "stop") if g.has_cgroups else ("stop",):
         sleep(g, mode)
         before = g.sandbox("a")["generation"]
         woken = g.log_text().count("-> running")
@@ -260,10 +260,10 @@ def test_falling_asleep(g):
         time.sleep(random.uniform(0.18, 0.24))
         count += 1
     check(count > 10, "few were asked")
-    check(g.log_text().count("frozen -> running" if g.is_root else "cold -> starting") > 3, "it hardly slept")
+    check(g.log_text().count("frozen -> running" if g.has_cgroups else "cold -> starting") > 3, "it hardly slept")
 
 
-@only("root")
+@needs_cgroups
 def test_adopted(g):
     """berthd and the keeper die while it is frozen: it stays so, and wakes as it was."""
     start(g, "a", ["python3", "-c", COUNTER], id="p")
@@ -285,7 +285,7 @@ def test_adopted(g):
     equal(show(g, "a", "p")["exit"]["signal"], 15, "stopped by one that never saw it awake")
 
 
-@only("root")
+@needs_cgroups
 def test_dies_frozen(g):
     """Its init is killed while it is frozen: that is told, and the next life begins."""
     start(g, "a", "sleep 1000", id="p")
@@ -302,7 +302,7 @@ def test_dies_frozen(g):
     equal(g.inits(), [], "nothing is left")
 
 
-@only("root")
+@needs_cgroups
 def test_frozen_processes(g):
     """Whoever wants something of a process wakes it; a command that was frozen goes on, or is ended."""
     start(g, "a", "trap 'echo usr1' USR1; echo on; while :; do sleep 0.05; done", id="p")
@@ -325,7 +325,7 @@ def test_frozen_processes(g):
     equal((result.reason, result.code), ("timeout", 124), "its time counts on")
 
 
-@only("root")
+@needs_cgroups
 def test_terminal(g):
     """A terminal that somebody looks at holds; typing wakes one that was put to sleep."""
     put(g, sleep_after="300ms")
@@ -369,7 +369,7 @@ def test_cycles(g):
         return {"memory": {name: memory_of(pid) for name, pid in programs.items()},
                 "fds": {name: fds_of(pid) for name, pid in programs.items()}}
 
-    for mode in ("freeze", "stop") if g.is_root else ("stop",):
+    for mode in ("freeze", "stop") if g.has_cgroups else ("stop",):
         for _ in range(10):
             cycle(mode)
         look = functools.partial(figures, mode)

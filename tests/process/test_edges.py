@@ -247,7 +247,7 @@ def test_own_connection(g):
     equal(error["code"], "timeout", "nobody listens")
 
 
-test_own_connection.mode = "root"
+test_own_connection.modes = ("root",)
 
 main([test_adopting, test_stopping, test_daemon_stops, test_newest_ends_are_kept, test_failed_again, test_slow_reader,
       test_what_is_there_now, test_idempotency, test_autostart_bound, test_autostart_killed, test_secrets, test_hard_pattern,

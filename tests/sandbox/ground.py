@@ -1,6 +1,6 @@
 """A berthd of one's own with real sandboxes, as root or as an ordinary user, and what it leaves.
 
-usage of each suite: SUITE BUILD_DIR root|user RUNTIME [CASE...]
+usage of each suite: SUITE BUILD_DIR root|user|delegated RUNTIME [CASE...]
 """
 
 import base64
@@ -28,7 +28,7 @@ sys.path += [os.path.join(HERE, "..", "keeper"), os.path.join(HERE, "..", "http"
 # pylint: disable=wrong-import-position
 import place  # noqa: E402
 import tap  # noqa: E402
-from place import (Failed, check, comm_of, equal, is_alive, is_first, needs_root, only, pids,  # noqa: E402,F401
+from place import (Failed, check, comm_of, equal, is_alive, is_first, needs_cgroups, needs_root, only, pids,  # noqa: E402,F401
                    stat_of, until)
 
 IS_SANITIZED = os.environ.get("BERTH_SANITIZED") == "1"
@@ -140,7 +140,7 @@ class Ground(place.Place):
         super().__init__(build, mode, runtime)
         shutil.copy(os.path.join(build, "berthd"), self.path("berthd"))
         self.socket = os.path.join(self.run, "berthd", "api.sock")
-        self.monitors = set()
+        self.monitors, self.own_keepers = set(), []
 
     # --- the daemon ---
 
@@ -148,11 +148,29 @@ class Ground(place.Place):
     def is_root(self):
         return self.mode == "root"
 
+    @property
+    def has_cgroups(self):
+        return self.is_root or self.given is not None
+
+    def await_keeper(self):
+        """Where a service of its own starts it. The flags that berthd then needs."""
+        if not self.given:
+            return []
+        if not self.monitor_pid():
+            process, line = self.spawn("--idle-ms", "300")
+            equal(line, "ready", "the keeper's first line")
+            self.own_keepers.append(process)
+        return ["--keeper", "await"]
+
     def spawn_berthd(self, *flags, runtime=None, files=None):
         """files: how many it may have open."""
+        flags = [*self.await_keeper(), *flags]
+
         def prepare():
             if files:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+            if self.given:
+                self.given.enter()
             if self.is_user_to_be:
                 self.become_user()
         process = subprocess.Popen(
@@ -478,10 +496,10 @@ def main(tests, start=lambda test: True):
     unknown = set(wanted) - {t.__name__ for t in tests}
     if unknown:
         sys.exit(f"{sys.argv[0]} has no {', '.join(sorted(unknown))}")
-    tests = [t for t in tests if (not wanted or t.__name__ in wanted) and getattr(t, "mode", mode) == mode]
+    tests = [t for t in tests if (not wanted or t.__name__ in wanted) and mode in getattr(t, "modes", (mode,))]
     failed = 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    if mode == "root" and os.getuid() != 0:
+    if mode != "user" and os.getuid() != 0:
         print("1..0 # SKIP needs root", flush=True)
         sys.exit(0)
     print(f"1..{len(tests)}", flush=True)

@@ -207,7 +207,7 @@ def check_file_limits(g):
     check(result.code != 0 and g.out("a", "stat -c %s big") == "1048576\n", result)
 
 
-@ground.only("root")
+@ground.needs_cgroups
 def test_limits(g):
     """Limits hold: memory says oom and kills one process, not the sandbox; processes are counted."""
     hog = ["python3", "-c", "x = []\nfor _ in range(400): x.append(bytearray(1 << 20))"]

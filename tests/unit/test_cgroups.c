@@ -46,31 +46,9 @@ static void test_controllers(void)
 	tap_ok("v1 controllers are found by their whole name");
 }
 
-static void test_own_dir(void)
-{
-	static const char self[] = "9:name=systemd:/\n4:memory:/docker/x/inner\n"
-				   "1:cpuacct,cpu:/a:b\n0::/user.slice\n";
-	char dir[PATH_MAX];
-
-	check(mode_of(hybrid) == HOST_CGROUPS_HYBRID);
-	check(cgroups_own_dir(&parsed, CGROUPS_MEMORY, str_of(self), dir));
-	check_str(dir, "/sys/fs/cgroup/mem ory/inner");
-	check(cgroups_own_dir(&parsed, CGROUPS_CPU, str_of(self), dir));
-	check_str(dir, "/sys/fs/cgroup/cpu,cpuacct/a:b");
-	check(cgroups_own_dir(&parsed, CGROUPS_UNIFIED, str_of(self), dir));
-	check_str(dir, "/sys/fs/cgroup/unified/user.slice");
-	check(!cgroups_own_dir(&parsed, CGROUPS_PIDS, str_of(self), dir));
-	check(!cgroups_own_dir(&parsed, CGROUPS_MEMORY, STR("4:memory:/docker/xy\n"), dir));
-	check(!cgroups_own_dir(&parsed, CGROUPS_MEMORY, STR("4:memory:/\n"), dir));
-	check(!cgroups_own_dir(&parsed, CGROUPS_UNIFIED, STR("0::/../other\n"), dir));
-	check(!cgroups_own_dir(&parsed, CGROUPS_UNIFIED, STR(""), dir));
-	tap_ok("our own directory, also where only a part is mounted");
-}
-
 int main(void)
 {
 	test_modes();
 	test_controllers();
-	test_own_dir();
 	return tap_done();
 }
