@@ -20,7 +20,8 @@ exec unshare -Cm sh -c 'umount /sys/fs/cgroup && mount -t cgroup2 box /sys/fs/cg
 
 
 def placed(words, cgroup):
-    """In a delegated cgroup of a user's manager, outside of that manager, or as in a container."""
+    """In a delegated cgroup of a user's manager, outside of it but able to ask it, outside of it, or as
+    in a container."""
     if cgroup is None:
         return words
     if cgroup == "contained":
@@ -28,7 +29,10 @@ def placed(words, cgroup):
     user = ["runuser", "-u", "tester", "--", "env", "HOME=/home/tester"]
     if cgroup == "session":
         return [*user, *words]
-    return [*user, f"XDG_RUNTIME_DIR=/run/user/{USER}", "systemd-run", "--user", "--quiet", "--pipe",
+    user.append(f"XDG_RUNTIME_DIR=/run/user/{USER}")
+    if cgroup == "manager":
+        return [*user, *words]
+    return [*user, "systemd-run", "--user", "--quiet", "--pipe",
             "--wait", "--collect", "-p", "Delegate=yes", *words]
 
 
@@ -47,7 +51,6 @@ def run(test):
 
 def main():
     os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    subprocess.run(["modprobe", "-a", "overlay", "loop"], check=True)
     subprocess.run(["tar", "-xf", DISK, "-C", "/", "--exclude=job.py"], check=True)
     with open("/job.json", encoding="utf-8") as file:
         job = json.load(file)

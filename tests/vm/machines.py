@@ -1,4 +1,4 @@
-"""Boots each machine with a job of tests and counts their TAP points; scripts/vm-test has built all.
+"""Boots each machine with a job of tests and counts their TAP points; scripts/test-vm has built all.
 
 usage: machines.py [MACHINE...] [NAME...]
 """
@@ -21,13 +21,15 @@ import run as points  # noqa: E402  pylint: disable=wrong-import-position
 
 BUILD = image.ROOT / "build"
 AS_ROOT = r"(keeper|freeze|container|inside)_root_|init_(exec|user|channel|tree)$|" \
-          r"sandbox_(exec|lifecycle|adopt|many)(_runc)?$|chaos_(root|runc)$|security_root_"
-# By name: words of the kernel's command line, and which tests. See scripts/vm-test.
+          r"sandbox_(exec|lifecycle|adopt|many)(_runc)?$|chaos_(root|runc)$|security_root_|" \
+          r"lifecycle_(sleep|between)(_runc)?$"
+# By name: its root image, words of the kernel's command line, which tests. See scripts/test-vm.
 MACHINES = {
-    "v2": ("vm.cgroups=v2", AS_ROOT + "|vm_contained"),
-    "v1": ("vm.cgroups=v1", AS_ROOT),
-    "systemd": ("vm.init=/lib/systemd/systemd",
-                r"vm_(delegated|session)|keeper_|sandbox_(exec|lifecycle|adopt)|security_user_"),
+    "v2": ("debian", "vm.cgroups=v2", AS_ROOT + "|vm_(contained|(sleep|between)_delegated)"),
+    "v1": ("debian", "vm.cgroups=v1", AS_ROOT),
+    "systemd": ("debian", "vm.init=/lib/systemd/systemd",
+                r"vm_(delegated|session|units)|keeper_|sandbox_(exec|lifecycle|adopt)|security_user_|"
+                r"lifecycle_(sleep|between)"),
 }
 # An emulated machine is slow, and a test's own limit is meant for a real one.
 SLOWNESS = 5
@@ -43,10 +45,17 @@ CLOCK = ("-icount", "shift=1") if ACCELERATOR == "tcg" else ()
 def listed():
     """The tests that meson knows, and those that need this machine: its account, its cgroups."""
     yield from json.loads(image.run("meson", "introspect", "--tests", BUILD))
-    program = str(image.HERE / "test_uncontrolled.py")
+    def program(name, word):
+        return ["/usr/bin/python3", "-B", str(image.HERE / name), str(BUILD), word]
     for cgroup in ("delegated", "session", "contained"):
         yield {"name": f"vm_{cgroup}", "suite": ["berth:vm"], "env": {}, "timeout": 120,
-               "cmd": ["/usr/bin/python3", "-B", program, str(BUILD), cgroup], "cgroup": cgroup}
+               "cmd": program("test_uncontrolled.py", cgroup), "cgroup": cgroup}
+    for kind, cgroup in (("system", None), ("user", "manager")):
+        yield {"name": f"vm_units_{kind}", "suite": ["berth:vm"], "env": {}, "timeout": 240,
+               "cmd": program("test_units.py", kind), "cgroup": cgroup}
+    for name in ("sleep", "between"):
+        yield {"name": f"vm_{name}_delegated", "suite": ["berth:vm"], "env": {"BERTH_SANITIZED": "0"},
+               "timeout": 600, "cmd": [*program(f"../lifecycle/test_{name}.py", "delegated"), "crun"]}
 
 
 def tests_of(pattern, wanted):
@@ -61,10 +70,11 @@ def tests_of(pattern, wanted):
 
 
 def is_needed(path):
-    """Programs of the build, and the tests that python runs."""
+    """Programs of the build, the tests that python runs, and the headers that those read."""
     if BUILD in path.parents:
         return os.access(path, os.X_OK) and not path.parent.name.endswith(".p")
-    return path.suffix in (".py", ".json") or path.is_relative_to(image.ROOT / "tests")
+    return path.suffix in (".py", ".json", ".h") or \
+        path.relative_to(image.ROOT).parts[0] in ("tests", "scripts")
 
 
 def write_disk(path, job):
@@ -76,7 +86,7 @@ def write_disk(path, job):
     with tarfile.open(path, "w") as tar:
         add_text(tar, "job.py", (image.HERE / "job.py").read_bytes())
         add_text(tar, "job.json", json.dumps(job).encode())
-        for top in (BUILD, image.ROOT / "tests", image.ROOT / "proto"):
+        for top in (BUILD, *(image.ROOT / name for name in ("tests", "proto", "base", "scripts"))):
             for folder, _, names in os.walk(top):
                 for file in (pathlib.Path(folder, n) for n in names):
                     if file.is_file() and is_needed(file):
@@ -127,48 +137,52 @@ def collect(lines, names):
         elif name:
             output.append(line)
         elif line.startswith("vm: "):
-            print("  ", line[4:], flush=True)
+            print("#", line[4:], flush=True)
         elif line:
-            print("  ", line, flush=True)
+            print("#", line, flush=True)
     for missing in left:
         yield missing, output if missing == name else [], "the machine ended before it", 0
 
 
-def run_machine(folder, name, wanted):
-    words, pattern = MACHINES[name]
-    job = list(tests_of(pattern, wanted))
-    if not job:
-        return 0, [], []
+def run_job(folder, name, words, job):
+    """Boots the machine `name`; yields what collect() does of each test."""
     write_disk(folder / f"{name}.tar", job)
-    print(f"== {name}: {len(job)} test programs", flush=True)
-    passed, failed, skipped = 0, [], []
     machine = boot(folder, name, words)
     try:
         with open(folder / f"{name}.log", "wb") as log:
-            for test, output, result, seconds in collect(read_lines(machine, log),
-                                                         [t["name"] for t in job]):
-                counts = points.count(f"{name}: {test}", "\n".join(output), result)
-                print(f"   {test}: {counts.passed} passed, {len(counts.failed)} failed, "
-                      f"{len(counts.skipped)} skipped, {seconds:.0f} s", flush=True)
-                if counts.failed:
-                    points.show({"name": test, "result": result, "duration": seconds,
-                                 "stdout": "\n".join(output)})
-                passed += counts.passed
-                failed += counts.failed
-                skipped += counts.skipped
+            yield from collect(read_lines(machine, log), [t["name"] for t in job])
     finally:
         machine.kill()
         machine.wait()
+
+
+def run_machine(name, wanted):
+    kind, words, pattern = MACHINES[name]
+    job = list(tests_of(pattern, wanted))
+    passed, failed, skipped = 0, [], []
+    if not job:
+        return passed, failed, skipped
+    folder = image.make(kind)
+    print(f"== {name}: {len(job)} test programs", flush=True)
+    for test, output, result, seconds in run_job(folder, name, words, job):
+        counts = points.count(f"{name}: {test}", "\n".join(output), result)
+        print(f"   {test}: {counts.passed} passed, {len(counts.failed)} failed, "
+              f"{len(counts.skipped)} skipped, {seconds:.0f} s", flush=True)
+        if counts.failed:
+            points.show({"name": test, "result": result, "duration": seconds,
+                         "stdout": "\n".join(output)})
+        passed += counts.passed
+        failed += counts.failed
+        skipped += counts.skipped
     return passed, failed, skipped
 
 
 def main(words):
     machines = [w for w in words if w in MACHINES] or list(MACHINES)
     wanted = [w for w in words if w not in MACHINES]
-    folder = image.make()
     passed, failed, skipped = 0, [], []
     for name in machines:
-        counts = run_machine(folder, name, wanted)
+        counts = run_machine(name, wanted)
         passed, failed, skipped = passed + counts[0], failed + counts[1], skipped + counts[2]
     print()
     for name, reason in skipped:
