@@ -40,7 +40,7 @@ def each_verb_has_help(place):
 
 def each_script_has_help(place):
     scripts = os.path.join(os.path.dirname(os.path.dirname(HERE)), "scripts")
-    for name in sorted(os.listdir(scripts)):
+    for name in sorted([n for n in os.listdir(scripts) if n != "systemd"] + ["systemd/install"]):
         for flag in ("-h", "--help"):
             r = place.run(flag, program=os.path.join(scripts, name))
             equal((r.returncode, r.stderr), (0, ""), name)
