@@ -377,10 +377,12 @@ static void write_holds(const struct sandbox *sb, struct json_writer *w)
 		write_hold(w, "cpu", a->busy_since_ms, NULL);
 }
 
+/* Of now, not of the loop's last turn: the time that is told would be late by as much. */
 void activity_write_due(const struct sandbox *sb, struct json_writer *w)
 {
 	const struct activity *a = sb->activity;
-	uint64_t due = sb->state == SANDBOX_RUNNING ? due_of(a) : UINT64_MAX, now = now_of(a);
+	uint64_t due = sb->state == SANDBOX_RUNNING ? due_of(a) : UINT64_MAX;
+	uint64_t now = uv_hrtime() / 1000000;
 	int64_t left = due > now ? (int64_t)(due - now) : 0;
 
 	time_text_write(w, "sleeps_at", due == UINT64_MAX ? 0 : registry_now_ms() + left);
