@@ -154,6 +154,14 @@ def test_few_files(place):
         os.kill(pid, signal.SIGKILL)
 
 
+def test_no_such_cgroup(place):
+    """a delegated cgroup that cannot be had is told, and nothing is started without it"""
+    process, line = place.spawn("--cgroup", "/nowhere/to/be-found")
+    equal(process.wait(20), 1)
+    check('cgroup "/nowhere/to/be-found" cannot be used' in line or "cgroup v2 and no other" in line, line)
+    check(not os.path.exists(os.path.join(place.run, "keeper.sock")), "it serves")
+
+
 if __name__ == "__main__":
     run_all([test for name, test in list(globals().items()) if name.startswith("test_")
              and (len(sys.argv) < 5 or name in sys.argv[4:])],
