@@ -5,7 +5,7 @@ import random
 import threading
 import time
 
-from ground import Failed, check, equal, pids
+from ground import Failed, check, equal, pids, until
 from killer import Killer
 from ledger import Box
 from load import Client
@@ -91,6 +91,23 @@ class Run:
             if before[process] not in ("running", None):
                 check(process.marker not in lives, process.name, "runs, and is said to be", before[process])
 
+    def check_alarms(self):
+        """Each runs at least once. One that failed is tried again later, but by another berthd at once."""
+        self.g.kill_berthd()
+        self.g.start()
+        for client in self.clients:
+            for box in client.own:
+                for name in box.alarms:
+                    self.check_alarm(client, box, name)
+
+    def check_alarm(self, client, box, name):
+        def look():
+            reply = client.ask("alarm", box, "GET", f"/alarm/{name}")
+            return reply if reply and box.judge_alarm(name, reply) else None
+        reply = until(look, f"alarm {name} of {box.name} to have run")
+        if reply.status == 200 and reply.json()["last_run"]["reason"] == "exited":
+            check(name in self.g.out(box.name, "cat alarms").split(), f"{box.name}: alarm {name} has not run")
+
     def check_facts(self):
         """Each of them once more, now that nothing is killed."""
         for client in self.clients:
@@ -135,6 +152,7 @@ def run(g, kills, seed, say):
     ran = it.figures["answers"]["exec"].get("exited", 0)
     check(ran > it.killer.done / 4, "hardly anything ran:", it.figures)
     it.check_processes()
+    it.check_alarms()
     it.check_facts()
     it.end()
     try:

@@ -67,6 +67,7 @@ class Box:
         self.files = {}  # by path: digests of what it may hold; None: it may be missing
         self.labels = {None}
         self.sessions, self.processes = set(), {}
+        self.alarms = {}  # by name: (its command's code, whether it was announced)
 
     # --- ends on purpose ---
 
@@ -100,6 +101,19 @@ class Box:
         equal(reply.status, 200, reply)
         check(digest(reply.body) in known, f"{self.name}: {path} holds {len(reply.body)} bytes that nobody wrote")
         return "read"
+
+    # --- alarms ---
+
+    def judge_alarm(self, name, reply):
+        """Whether it is over: it has run, and its end is known."""
+        code, is_announced = self.alarms[name]
+        if not is_announced and reply.status == 404:
+            return True
+        equal(reply.status, 200, f"{self.name}: alarm {name} is lost: {reply}")
+        last = reply.json()["last_run"]
+        if last and last["reason"] in ("exited", "lost"):
+            equal(last["exit_code"], code if last["reason"] == "exited" else None, f"an invented code: {last}")
+        return bool(last and last["ended_at"] and reply.json()["next_at"] is None)
 
     # --- the whole ---
 

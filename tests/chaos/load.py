@@ -1,5 +1,6 @@
 """Clients that use sandboxes in all ways at once, and check each answer against what was announced."""
 
+import datetime
 import http.client
 import random
 import threading
@@ -12,11 +13,11 @@ from ledger import ASLEEP, Box, Process, digest, judge_end
 BROKEN = (http.client.HTTPException, OSError)
 NOT_NOW = (409, 502, 503)
 CODES = 120  # 1 to that: neither success nor anything that a signal, a shell or a timeout would give
-OWN, FILES, ENDLESS = 2, 4, "1000"
+OWN, FILES, ALARMS, ENDLESS = 2, 4, 16, "1000"
 # What a client does, and how often.
 SHARED = {"exec": 30, "events": 8, "session": 8, "put": 8, "get": 6, "sleep": 4, "wake": 1}
 PRIVATE = {"exec": 8, "events": 2, "session": 5, "put": 8, "get": 8, "remove": 2, "process": 10, "look": 8,
-           "end": 3, "sleep": 6, "wake": 2, "change": 5, "show": 4, "delete": 3}
+           "end": 3, "alarm": 3, "sleep": 6, "wake": 2, "change": 5, "show": 4, "delete": 3}
 ABSENT = {"change": 3, "exec": 2, "show": 1}
 
 
@@ -199,6 +200,25 @@ class Client(threading.Thread):
         process.end_wanted = True
         return self.do_look(box, "end", "DELETE", process)
 
+    # --- alarms ---
+
+    def do_alarm(self, box):
+        """It may wake the sandbox whenever it likes from now on."""
+        if len(box.alarms) == ALARMS:
+            return None
+        number = self.next()
+        name, code = f"a{number}", number * 13 % CODES + 1
+        box.alarms[name] = code, False
+        due = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=self.rng.uniform(0, 1))
+        reply = self.ask("alarm", box, "PUT", f"/alarm/{name}",
+                         {"argv": ["sh", "-c", f"echo {name} >>/workspace/alarms; exit {code}"],
+                          "at": due.isoformat(timespec="milliseconds").replace("+00:00", "Z")})
+        if not reply:
+            return None
+        equal(reply.status, 200, reply)
+        box.alarms[name] = code, True
+        return self.count("alarm", "done")
+
     # --- sleep, settings, life ---
 
     def do_sleep(self, box):
@@ -211,7 +231,7 @@ class Client(threading.Thread):
             return None
         equal(reply.status, 200, reply)
         check(mode != "stop" or reply.json()["mode"] == "stop", "it was to be stopped:", reply)  # a cold one is not frozen
-        if not box.is_shared:
+        if not box.is_shared and not box.alarms:
             shown = self.ask("show", box, "GET")
             check(not shown or box.judge(shown) in ASLEEP, f"{box.name} does not sleep:", shown)
         return self.count("sleep", reply.json()["mode"])
