@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/events.h"
 #include "daemon/exec.h"
 #include "daemon/ping.h"
 #include "daemon/registry.h"
@@ -24,6 +25,14 @@ struct vigil {
 
 /* --- want of memory --- */
 
+static void write_kills(struct json_writer *w, const void *arg)
+{
+	const struct sandbox_oom *oom = arg;
+
+	json_key(w, "kills");
+	json_int(w, (int64_t)oom->kills);
+}
+
 static void note_kills(struct sandbox *sb, uint64_t kills)
 {
 	struct sandbox_oom *last = &sb->last_oom;
@@ -34,6 +43,7 @@ static void note_kills(struct sandbox *sb, uint64_t kills)
 	*last = (struct sandbox_oom){registry_now_ms(), kills, sb->generation};
 	log_warn("sandbox=%s generation=%llu out of memory: processes killed by the kernel=%llu",
 		 sb->id.text, (unsigned long long)sb->generation, (unsigned long long)kills);
+	event_add(sb, "oom", write_kills, last);
 }
 
 int64_t vigil_look(struct sandbox *sb)

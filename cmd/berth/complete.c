@@ -70,8 +70,9 @@ static void offer_ways(struct cursor *c)
 
 static void offer_types(struct cursor *c)
 {
-	static const char *const types[] = {"created", "changed", "started", "slept",
-					    "woke",    "failed",  "exited",  "destroyed"};
+	static const char *const types[] = {"created", "changed", "started",      "slept",
+					    "woke",    "alarm",   "alarm_failed", "oom",
+					    "failed",  "exited",  "destroyed"};
 
 	for (size_t i = 0; i < array_len(types); i++)
 		offer(c, WHOLE, str_of(types[i]), "");

@@ -31,8 +31,8 @@ struct following {
 /* Of each kind of event some. */
 struct told {
 	uint64_t id, after;
-	struct str sandbox, at, mode, from, reason, message;
-	uint64_t generation;
+	struct str sandbox, at, alarm, mode, from, reason, message;
+	uint64_t generation, kills;
 };
 
 /* clang-format off */
@@ -42,6 +42,8 @@ static const struct json_field told_fields[] = {
 	{ "sandbox",    JSON_STRING, offsetof(struct told, sandbox) },
 	{ "generation", JSON_UINT,   offsetof(struct told, generation) },
 	{ "at",         JSON_STRING, offsetof(struct told, at) },
+	{ "alarm",      JSON_STRING, offsetof(struct told, alarm) },
+	{ "kills",      JSON_UINT,   offsetof(struct told, kills) },
 	{ "mode",       JSON_STRING, offsetof(struct told, mode) },
 	{ "from",       JSON_STRING, offsetof(struct told, from) },
 	{ "reason",     JSON_STRING, offsetof(struct told, reason) },
@@ -88,6 +90,10 @@ static int format(struct buf *line, struct str event, const struct told *told)
 	format_time(told->at, at);
 	r = buf_printf(line, "%s  %-16s %-10s ", at, screen_text(told->sandbox).text,
 		       screen_text(event).text);
+	if (r == 0)
+		r = put_word(line, "", told->alarm);
+	if (r == 0 && told->kills)
+		r = buf_printf(line, "killed %" PRIu64 ", ", told->kills);
 	if (r == 0)
 		r = put_word(line, "", told->mode);
 	if (r == 0)
@@ -254,9 +260,10 @@ const struct verb verb_events = {
 	.arg_max = 1,
 	.description =
 		"Prints a line for each thing that happened to a sandbox, or to all of them:\n"
-		"created, changed, started, slept, woke, failed, exited, destroyed. Of each\n"
-		"sandbox the newest 500 are kept, also of one that is gone. With -f it goes on,\n"
-		"without a gap, also when berthd is restarted meanwhile. Looking wakes nobody.",
+		"created, changed, started, slept, woke, alarm, alarm_failed, oom, failed,\n"
+		"exited, destroyed. Of each sandbox the newest 500 are kept, also of one that is\n"
+		"gone. With -f it goes on, without a gap, also when berthd is restarted\n"
+		"meanwhile. Looking wakes nobody.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

@@ -13,7 +13,7 @@ sys.path += [HERE, *(os.path.join(HERE, "..", folder) for folder in ("sandbox", 
 
 # pylint: disable=wrong-import-position
 from event_api import Follower, names, path_of, stored  # noqa: E402
-from ground import IS_SANITIZED, at_once, check, equal, fds_of, main, memory_of, until  # noqa: E402
+from ground import IS_SANITIZED, at_once, check, equal, fds_of, main, memory_of, only, until  # noqa: E402
 
 KEPT_OF_ONE, PRUNED_EVERY = 500, 250  # daemon/store_event.h
 
@@ -84,6 +84,33 @@ def test_failed(g):
     g.out("a", "true")
     delete(g)
     equal(names(stored(g, "a")), ["created", "failed", "changed", "started", "destroyed"], stored(g, "a"))
+
+
+@only("root")
+def test_oom(g):
+    """The kernel kills for want of memory: that is told, and what becomes of it."""
+    put(g, limits={"memory": "64M"})
+    with Follower(g, "a") as follower:
+        equal(g.exec("a", ["python3", "-c", "x = bytearray(400 << 20)"]).reason, "oom", "the command")
+        oom = follower.until("oom")
+        equal((oom["kills"], oom["generation"]), (1, 1), oom)
+
+        def fill():
+            g.request("POST", "/v1/sandbox/a/exec", {"command": "cat /dev/zero >>/dev/shm/full"}, Accept="application/json")
+            return g.sandbox("a")["state"] == "failed"
+        until(fill, "init to die")
+        exited = follower.until("exited")
+        equal((exited["reason"], exited["code"]), ("oom", "memory_limit"), exited)
+
+
+def test_alarm(g):
+    """What an alarm's command came to is told."""
+    put(g)
+    equal(g.request("PUT", "/v1/sandbox/a/alarm/tidy", {"every": "1s", "argv": ["sh", "-c", "exit 3"]}).status // 100, 2, "alarm")
+    with Follower(g, "a", last=0, type="alarm,started") as follower:
+        follower.until("started")
+        alarm = follower.until("alarm")
+        equal([alarm[key] for key in ("alarm", "reason", "exit_code", "generation")], ["tidy", "exited", 3, 1], alarm)
 
 
 def test_asked(g):
@@ -267,5 +294,5 @@ def test_stop(g):
 
 
 if __name__ == "__main__":
-    main([test_life, test_failed, test_asked, test_seam, test_killed, test_pruned, test_follower_wakes_nobody, test_not_reading,
-          test_stop])
+    main([test_life, test_failed, test_oom, test_alarm, test_asked, test_seam, test_killed, test_pruned,
+          test_follower_wakes_nobody, test_not_reading, test_stop])
