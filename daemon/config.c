@@ -33,6 +33,7 @@ enum kind {
 	KIND_COUNT,
 	KIND_LIMIT,
 	KIND_SIZE,
+	KIND_FLAG,
 	KIND_TIMEOUT
 };
 
@@ -66,6 +67,7 @@ static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_MAX_RUNNING]     = {"max_running",     KIND_LIMIT,   true,  AT(max_running)},
 	[CONFIG_MEMORY_FLOOR]    = {"memory_floor",    KIND_SIZE,    true,  AT(memory_floor)},
 	[CONFIG_INIT_TIMEOUT]    = {"init_timeout",    KIND_TIMEOUT, false, AT(init_timeout_ms)},
+	[CONFIG_AUTOSTART]       = {"autostart",       KIND_FLAG,    false, AT(autostart)},
 };
 /* clang-format on */
 
@@ -284,6 +286,9 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 		return set_duration(at, value, err);
 	case KIND_TIMEOUT:
 		return set_timeout(at, value, err);
+	case KIND_FLAG:
+		*(bool *)at = str_eq(value, STR("true"));
+		return 0;
 	case KIND_LIMIT:
 		return set_limit(at, value, err);
 	case KIND_SIZE:
@@ -298,12 +303,22 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 struct file_values {
 	struct str text[CONFIG_SETTING_COUNT];
 	uint64_t number[CONFIG_SETTING_COUNT]; /* of those that are one */
+	bool flag[CONFIG_SETTING_COUNT];
 	bool given[CONFIG_SETTING_COUNT];
 };
 
 static bool is_number(enum kind kind)
 {
 	return kind == KIND_COUNT || kind == KIND_LIMIT || kind == KIND_SIZE;
+}
+
+static enum json_type type_of(enum kind kind)
+{
+	if (kind == KIND_FLAG)
+		return JSON_BOOL;
+	if (kind == KIND_SIZE)
+		return JSON_SIZE;
+	return is_number(kind) ? JSON_UINT : JSON_STRING;
 }
 
 static int parse(struct arena *arena, struct str text, struct file_values *ret, struct err *err)
@@ -314,11 +329,10 @@ static int parse(struct arena *arena, struct str text, struct file_values *ret, 
 		enum kind kind = settings[i].kind;
 
 		fields[i].name = settings[i].name;
-		fields[i].type = kind == KIND_SIZE ? JSON_SIZE
-				 : is_number(kind) ? JSON_UINT
-						   : JSON_STRING;
+		fields[i].type = type_of(kind);
 		fields[i].offset =
-			is_number(kind)
+			kind == KIND_FLAG ? offsetof(struct file_values, flag[0]) + i
+			: is_number(kind)
 				? offsetof(struct file_values, number[0]) + i * sizeof(uint64_t)
 				: offsetof(struct file_values, text[0]) + i * sizeof(struct str);
 		fields[i].given = offsetof(struct file_values, given[0]) + i;
@@ -347,6 +361,8 @@ static int apply_file(struct config *config, struct str text, struct err *err)
 			snprintf(number, sizeof(number), "%" PRIu64, values.number[i]);
 			values.text[i] = str_of(number);
 		}
+		if (settings[i].kind == KIND_FLAG)
+			values.text[i] = values.flag[i] ? STR("true") : STR("false");
 		r = config_set(config, i, values.text[i], base_dir, err);
 		if (r < 0)
 			return err_wrap(err, r, "%s", settings[i].name);

@@ -8,6 +8,7 @@
 #define BERTH_DAEMON_CONFIG_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -45,6 +46,7 @@ enum config_setting {
 	CONFIG_MAX_RUNNING,
 	CONFIG_MEMORY_FLOOR,
 	CONFIG_INIT_TIMEOUT,
+	CONFIG_AUTOSTART,
 	CONFIG_SETTING_COUNT,
 };
 
@@ -64,6 +66,7 @@ struct config {
 	unsigned drain_ms;        /* "drain" */
 	unsigned max_connections; /* 0: as the server thinks best */
 	unsigned viewer_timeout_ms, init_timeout_ms;
+	bool autostart;                      /* when berthd starts: daemon/autostart.h */
 	unsigned max_sandboxes, max_running; /* 0: any number */
 	uint64_t memory_floor;               /* in bytes; 0: none */
 };

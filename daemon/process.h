@@ -116,6 +116,8 @@ void process_load(struct sandbox *sb, const struct process_fact *fact);
 void process_adopt_all(struct sandbox *sb);
 /* The keeper has said what runs, and this sandbox is not: what ran in it is lost. */
 void process_lose_all(struct sandbox *sb);
+/* Whether one with `autostart` was lost so, or is about to be: nobody asked for its end. */
+bool process_autostart_ran(const struct sandbox *sb);
 /* The end of one of them is not stored yet. */
 bool process_is_ending(const struct sandbox *sb);
 /* The sandbox runs: those that did not come up in this life of it yet. */

@@ -157,6 +157,19 @@ int process_record_restore(struct process *p, const struct process_fact *fact)
 	return r;
 }
 
+bool process_autostart_ran(const struct sandbox *sb)
+{
+	list_for_each (node, &sb->processes) {
+		const struct process *p = list_entry(node, struct process, link);
+
+		bool is_lost = p->state == PROCESS_ENDED && p->end.reason == EXEC_LOST;
+
+		if (p->is_autostart && (is_lost || (p->state == PROCESS_RUNNING && !p->exec)))
+			return true;
+	}
+	return false;
+}
+
 /* --- storing --- */
 
 int process_record_save(struct process *p, store_done_fn *done)

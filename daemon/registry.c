@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "daemon/alarm.h"
 #include "daemon/events.h"
+#include "daemon/autostart.h"
 #include "daemon/exec.h"
 #include "daemon/process.h"
 #include "daemon/sandbox_expiry.h"
@@ -32,7 +33,8 @@ struct registry {
 	struct events *events;
 	struct vigil *vigil;
 	struct wallclock *clock;
-	struct sandbox **sorted; /* by ID */
+	struct autostart *autostart; /* NULL: that is not wanted */
+	struct sandbox **sorted;     /* by ID */
 	size_t count, room;
 	bool is_ready, is_stopping;
 };
@@ -277,13 +279,17 @@ static void on_ready(void *arg)
 			sb->is_seen = false;
 		else
 			sandbox_vanished(sb);
-		if (sb->state == SANDBOX_COLD)
-			process_lose_all(sb);
+		if (sb->state != SANDBOX_COLD)
+			continue;
+		sb->is_start_due = !r->is_ready && process_autostart_ran(sb);
+		process_lose_all(sb);
 	}
 	if (!r->is_ready) {
 		r->is_ready = true;
 		r->config.ready(r->config.arg, NULL);
 		begin_timers(r);
+		if (r->config.autostart)
+			r->autostart = autostart_new(r);
 	}
 }
 
@@ -492,6 +498,8 @@ void registry_free(struct registry *registry)
 	/* Also those that have ended: they watch what their commands left running. */
 	for (size_t i = 0; i < registry->count; i++)
 		exec_leave_all(registry->sorted[i]);
+	if (registry->autostart)
+		autostart_free(registry->autostart);
 	if (registry->keeper)
 		keeper_close(registry->keeper);
 	while (registry->count)

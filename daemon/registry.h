@@ -28,6 +28,7 @@ struct registry_config {
 	const char *run_dir;
 	struct logs *logs;
 	struct capacity_limits limits;
+	bool autostart;           /* sandboxes that ran when the machine went down */
 	unsigned init_timeout_ms; /* how long an init may be silent that is waited for */
 	int keeper_fd; /* connected to <run>/keeper.sock; owned once registry_new() succeeds */
 	/* The facts are loaded and the keeper has said what runs; or err says why not. Once. */

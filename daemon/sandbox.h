@@ -115,6 +115,7 @@ struct sandbox {
 	unsigned phase;                           /* of starting and destroying; sandbox.c knows */
 	struct list uses, sleeps, stops, deletes; /* who waits */
 	bool is_wake_wanted;                      /* though nobody waits for it */
+	bool is_start_due;                        /* see autostart.h */
 	bool is_stop_wanted;
 	enum slept_why why; /* it is being stopped */
 	struct sandbox_receipt last_sleep, last_wake;

@@ -81,8 +81,7 @@ void vigil_write_oom(const struct sandbox *sb, struct json_writer *w)
 	}
 	json_object(w);
 	time_text_write(w, "at", last->at_ms);
-	json_key(w, "kills");
-	json_int(w, (int64_t)last->kills);
+	write_kills(w, last);
 	json_key(w, "generation");
 	json_int(w, (int64_t)last->generation);
 	json_object_end(w);

@@ -11,6 +11,7 @@ const struct help_setting help_settings[] = {
 	{ CONFIG_DRAIN,           "how long requests may take when it stops, such as \"30s\"" },
 	{ CONFIG_MAX_CONNECTIONS, "how many at once; a number" },
 	{ CONFIG_VIEWER_TIMEOUT,  "how long a terminal waits for a viewer that takes nothing (30s)" },
+	{ CONFIG_AUTOSTART,       "true: start again what ran with autostart when the machine went down" },
 	{ CONFIG_INIT_TIMEOUT,    "how long a sandbox's init may be silent that is waited for (30s)" },
 	{ CONFIG_SETTING_COUNT },
 };

@@ -368,6 +368,7 @@ static int load_sandboxes(struct program *p, struct err *err)
 				 .run_dir = b->config.paths.run_dir,
 				 .logs = p->logs,
 				 .limits = limits_of(b),
+				 .autostart = b->config.autostart,
 				 .init_timeout_ms = b->config.init_timeout_ms,
 				 .keeper_fd = p->keeper_fd,
 				 .ready = on_loaded,

@@ -95,7 +95,8 @@ def page_has_every_daemon_flag(_place):
         check(re.search(rf"^       {re.escape(tag)}\s", page, re.M), tag)
         check(meaning in page or not meaning, meaning)
     for field in ("socket_group", "log_level", "store_sync", "drain", "max_connections", "viewer_timeout",
-                  "max_sandboxes", "max_running", "memory_floor", "init_timeout"):
+                  "max_sandboxes", "max_running", "memory_floor", "init_timeout",
+                  "autostart"):
         check(re.search(rf"^       {field}\b", page, re.M), field)
     for word in ("SIGHUP", "EXIT STATUS", "FILES"):
         check(word in page, word)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -12,7 +13,7 @@ sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "process
 
 # pylint: disable=wrong-import-position
 from ground import IS_SANITIZED, check, equal, main, needs_root, only, until  # noqa: E402
-from process_api import ended, start  # noqa: E402
+from process_api import ended, show, start  # noqa: E402
 
 HOG = ["python3", "-c", "x = [bytearray(1 << 20) for _ in range(400)]"]
 
@@ -143,5 +144,47 @@ def test_not_silent(g):
         equal((g.sandbox("a")["state"], g.sandbox("a")["generation"]), ("running", 1), g.sandbox("a"))
 
 
+def reboot(g, **settings):
+    """Everything that runs is gone at once, and what is in the run directory; then berthd starts."""
+    g.kill_berthd()
+    g.kill_keeper_and_monitor()
+    g.kill(g.processes())
+    until(lambda: not g.processes(), "the end of everything")
+    for folder in sorted(g.cgroups(), reverse=True):
+        os.rmdir(folder)
+    for name in os.listdir(g.run):
+        path = os.path.join(g.run, name)
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
+    configure(g, **settings)
+
+
+@needs_root
+def test_reboot(g):
+    """After a reboot all are cold with their disks, and what has autostart comes with them: asked, or by itself."""
+    configure(g)
+    serve = "echo up >>/workspace/ups; exec sleep 1000"
+    for name, autostart in (("serves", True), ("stopped", True), ("plain", False)):
+        g.out(name, f"echo {name} >f")
+        start(g, name, serve, id="p", autostart=autostart)
+    equal(g.request("POST", "/v1/sandbox/stopped/sleep", {"mode": "stop"}).status, 200, "stop")
+    reboot(g)
+    for name in ("serves", "stopped", "plain"):
+        equal((g.sandbox(name)["state"], g.sandbox(name)["generation"]), ("cold", 1), name)
+    equal([show(g, name, "p")["reason"] for name in ("serves", "stopped", "plain")], ["lost", "killed", "lost"],
+          "what is known of the processes")
+    equal(g.out("serves", "cat f"), "serves\n", "the disk")
+    until(lambda: show(g, "serves", "p")["state"] == "running", "the process that came with it")
+    reboot(g, autostart=True)
+    until(lambda: g.sandbox("serves")["state"] == "running" and show(g, "serves", "p")["state"] == "running",
+          "the sandbox that ran to run again, asked by nobody")
+    equal(g.out("serves", "cat f ups"), "serves\n" + 3 * "up\n", "the disk")
+    equal([(g.sandbox(name)["state"], g.sandbox(name)["generation"]) for name in ("serves", "stopped", "plain")],
+          [("running", 3), ("cold", 1), ("cold", 1)], "the others sleep on")
+    equal([g.out(name, "cat f") for name in ("stopped", "plain")], ["stopped\n", "plain\n"], "their disks")
+
+
 STARTED = [test_oom, test_init_oom, test_oom_unknown]
-main([*STARTED, test_silent_init, test_not_silent], start=lambda test: test in STARTED)
+main([*STARTED, test_silent_init, test_not_silent, test_reboot], start=lambda test: test in STARTED)

@@ -33,7 +33,7 @@ static void test_defaults(void)
 	check(c.drain_ms == 10000 && c.max_connections == 0 && c.viewer_timeout_ms == 30000);
 	check(c.max_sandboxes == 0 && c.max_running == 0);
 	check(c.memory_floor == CONFIG_FLOOR_DEFAULT);
-	check(c.init_timeout_ms == 30000);
+	check(c.init_timeout_ms == 30000 && !c.autostart);
 	check(!c.keeper_is_awaited);
 	check(!c.listen.host[0] && !c.preview.host[0] && !c.runtime[0] && !c.token_file[0]);
 	check_str(c.file, scratch_path("config.json"));
@@ -54,7 +54,7 @@ static void test_all(void)
 		 "\"store_sync\": \"full\", \"log_level\": \"debug\", \"drain\": \"2m\","
 		 "\"max_connections\": 17, \"viewer_timeout\": \"5s\", \"max_sandboxes\": 9,"
 		 "\"max_running\": 0, \"memory_floor\": \"64M\", \"init_timeout\": \"6s\","
-		 "\"keeper\": \"await\"}",
+		 "\"keeper\": \"await\", \"autostart\": true}",
 		 group ? group->gr_name : "root");
 	check(read_text(&c, text, &err) == 0 && config_finish(&c, &err) == 0);
 	check_str(c.paths.socket, "/r/s.sock");
@@ -69,7 +69,7 @@ static void test_all(void)
 	check(c.store_sync == STORE_SYNC_FULL && c.log_level == LOG_DEBUG_LEVEL);
 	check(c.drain_ms == 120000 && c.max_connections == 17 && c.viewer_timeout_ms == 5000);
 	check(c.keeper_is_awaited);
-	check(c.init_timeout_ms == 6000);
+	check(c.init_timeout_ms == 6000 && c.autostart);
 	check(c.max_sandboxes == 9 && c.max_running == 0 && c.memory_floor == 64 << 20);
 	check(read_text(&c, "{\"memory_floor\": 4096, \"max_running\": 3}", &err) == 0);
 	check(c.memory_floor == 4096 && c.max_running == 3);
@@ -102,6 +102,7 @@ static void test_bad_fields(void)
 		{"{\"viewer_timeout\": \"999ms\"}",     {"viewer_timeout: ", "at least a second"}},
 		{"{\"keeper\": \"stop\"}",             {"keeper: ", "\"await\""}},
 		{"{\"viewer_timeout\": \"2d\"}",        {"viewer_timeout: ", "at most"}},
+		{"{\"autostart\": \"yes\"}",           {"autostart", "true or false"}},
 		{"{\"init_timeout\": \"999ms\"}",       {"init_timeout: ", "at least a second"}},
 		{"{\"max_connections\": 0}",             {"max_connections: ", "between 1 and"}},
 		{"{\"max_connections\": -1}",            {"max_connections", ""}},
