@@ -117,11 +117,11 @@ def test_waits(g):
         check(not done and frozen(g), "somebody did not wait", done)
         equal(g.sandbox("a")["state"], "running", "what is shown")
         slow.close()
+        equal(waiting[3].result().status, 200, waiting[3].result())
+        equal(g.request("POST", "/v1/sandbox/a/wake").status, 200, "wake")
         equal(waiting[0].result(), "hello\n", "the command")
         check(waiting[1].result().status < 300, waiting[1].result())
         equal(waiting[2].result().status, 200, waiting[2].result().body[:200])
-        equal(waiting[3].result().status, 200, waiting[3].result())
-    g.out("a", "true")  # it may be asleep now
     goes_on(g)
 
 
