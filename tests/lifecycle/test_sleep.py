@@ -78,20 +78,20 @@ def test_idle(g):
 
 def test_holds(g):
     """A silent command, a busy process and a detached one each outlive the idle time."""
-    put(g, sleep_after="400ms")
+    put(g, sleep_after="1s")
     with g.events("a", "sleep 3; echo done") as events:
         until(lambda: kinds(g) == ["exec"], "the hold")
         equal(g.sandbox("a")["sleeps_at"], None, "it does not sleep")
         stays_awake(g, 2)
         equal(events.result().stdout, b"done\n", "its output")
     start(g, "a", "while :; do :; done", id="busy")
-    stays_awake(g, 2)
+    stays_awake(g, 3)
     until(lambda: kinds(g) == ["cpu"], "what holds it")
     g.request("DELETE", "/v1/sandbox/a/processes/busy")
     await_sleep(g)
-    detached = g.request("POST", "/v1/sandbox/a/exec", {"command": "sleep 2", "detach": True}).json()
+    detached = g.request("POST", "/v1/sandbox/a/exec", {"command": "sleep 3", "detach": True}).json()
     equal(kinds(g), ["exec"], "a detached command holds")
-    stays_awake(g, 1)
+    stays_awake(g, 2)
     equal(ended(g, "a", detached["id"])["exit"]["code"], 0, "it has ended by itself")
     start(g, "a", "sleep 1000", id="silent")
     await_sleep(g)
@@ -99,7 +99,7 @@ def test_holds(g):
 
 def test_output_holds(g):
     """What a background process prints is activity; and so is a wait for it."""
-    put(g, sleep_after="600ms")
+    put(g, sleep_after="1s")
     start(g, "a", "for i in $(seq 15); do echo $i; sleep 0.2; done; exec sleep 1000", id="talks")
     stays_awake(g, 2)
     await_sleep(g)
