@@ -144,11 +144,14 @@ static void on_timer(uv_timer_t *timer);
 static void arm(struct activity *a)
 {
 	uint64_t due = due_of(a), now = now_of(a);
+	uint64_t end = later(a->woke_ms, settings_of(a)->times.max_awake);
 
 	/* The first look only sees where it stands: there must be another. */
 	if (!is_held(a) && settings_of(a)->times.sleep_after != SETTINGS_NEVER &&
 	    (due > now + look_ms(a) || a->looks < 2))
 		due = now + look_ms(a);
+	if (due > end)
+		due = end; /* whatever it does until then */
 	if (due == UINT64_MAX)
 		uv_timer_stop(&a->timer);
 	else

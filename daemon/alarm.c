@@ -12,6 +12,7 @@
 #include "daemon/exec.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
+#include "daemon/sandbox_expiry.h"
 #include "daemon/sandbox_sleep.h"
 #include "proto/time_text.h"
 
@@ -88,6 +89,19 @@ bool alarm_is_pending(const struct sandbox *sb)
 			return true;
 	}
 	return false;
+}
+
+int64_t alarm_first_ms(const struct sandbox *sb)
+{
+	int64_t first = 0;
+
+	for (struct alarm *a = NULL; (a = alarm_next(sb, a));) {
+		int64_t at = a->stored.next_at_ms;
+
+		if (at && (!first || at < first))
+			first = at;
+	}
+	return first;
 }
 
 /* --- storing --- */
@@ -274,6 +288,7 @@ static void on_ended(void *arg, const struct exec_end *end)
 		a->state.next_at_ms = a->asked.every_ms ? time_after(a, run->ended_at_ms) : 0;
 		save_state(a);
 		event_add(a->sb, "alarm", write_outcome, a);
+		sandbox_expiry_arm(a->sb);
 		step(a);
 	}
 	release(a);

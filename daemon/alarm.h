@@ -50,6 +50,8 @@ int alarm_delete(struct sandbox *sb, const struct sandbox_id *name, struct alarm
 
 /* Whether one of them is yet to come, or under way. */
 bool alarm_is_pending(const struct sandbox *sb);
+/* When the first of these is due, or was; 0: none is. */
+int64_t alarm_first_ms(const struct sandbox *sb);
 
 /* For sandbox and registry. */
 void alarm_load(struct sandbox *sb, const struct alarm_fact *fact);

@@ -13,7 +13,8 @@
 /* --- changes --- */
 
 struct change {
-	struct sandbox *sb; /* which is there: it is not deleted before */
+	struct sandbox *sb;     /* which is there: it is not deleted before */
+	const struct alarm *of; /* that there was; NULL: none */
 	bool is_new, is_removal;
 	struct alarm_fact fact;
 	struct alarm_wait *wait;
@@ -43,12 +44,26 @@ static int apply(struct change *c)
 	return 0;
 }
 
+/* It goes on as it was; what was stored of it meanwhile can be told. */
+static void stay(struct alarm *a)
+{
+	a->changes--;
+	if (!a->is_busy)
+		a->stored = a->state;
+}
+
 static void on_changed(void *arg, int result, const struct err *err)
 {
 	struct change *c = arg;
 	struct sandbox *sb = c->sb;
+	struct alarm *a = alarm_find(sb, &c->fact.name);
 	struct err failure = *err;
 
+	if (a && a == c->of && a->changing) {
+		a->changing--;
+		if (result < 0)
+			stay(a);
+	}
 	if (result == 0 && apply(c) < 0)
 		result = err_set(&failure, -ENOMEM, ERR_INTERNAL, "out of memory");
 	sb->alarms_changing--;
@@ -83,8 +98,11 @@ static int submit(struct change *c, struct err *err)
 		free_change(c);
 		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
 	}
-	if (a)
+	c->of = a;
+	if (a) {
 		a->changes++; /* what it runs now is not to be stored any more */
+		a->changing++;
+	}
 	sb->alarms_changing++;
 	sb->alarms_adding += c->is_new;
 	return 0;
@@ -120,7 +138,7 @@ int alarm_put(struct sandbox *sb, const struct sandbox_id *name,
 
 	if (refuse_leaving(sb, err) < 0)
 		return -EBUSY;
-	if (a && !sb->alarms_changing && is_same(a, request))
+	if (a && !a->changing && is_same(a, request))
 		return 1;
 	if (!a && sb->alarms_len + sb->alarms_adding >= ALARMS_MAX)
 		return err_set(err, -EDQUOT, ERR_CONFLICT,

@@ -18,7 +18,8 @@ struct alarm {
 	struct alarm_request asked; /* argv is its own */
 	struct alarm_state state;   /* as it is */
 	struct alarm_state stored;  /* as it can be told */
-	unsigned changes;           /* that were asked for */
+	unsigned changes;           /* that were asked for, but for those that failed */
+	unsigned changing;          /* of them, under way */
 
 	struct wall_timer timer;
 	uv_timer_t retry;

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/activity.h"
+#include "daemon/alarm.h"
 #include "daemon/berthd.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/ping.h"
@@ -238,6 +239,12 @@ static int check_state(const struct sandbox *sb, struct str wanted, struct err *
 	const char *state = sandbox_state_name(sb);
 	bool is_awaited = !list_is_empty(&sb->uses);
 
+	if (wanted.len && (alarm_is_pending(sb) || sb->alarms_changing))
+		return err_set(err, -EBUSY, ERR_CONFLICT,
+			       "the sandbox has an alarm that is yet to come: it was not removed");
+	if (wanted.len && sb->is_changing)
+		return err_set(err, -EBUSY, ERR_CONFLICT,
+			       "the sandbox's settings are being changed: it was not removed");
 	if (!wanted.len || (str_eq(wanted, str_of(state)) && !is_awaited))
 		return 0;
 	return err_set(err, -EBUSY, ERR_CONFLICT, "the sandbox is %s%s: it was not removed", state,

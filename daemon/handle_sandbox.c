@@ -1,4 +1,5 @@
 /* Routes of /v1/sandbox: make, change, show, list, start, stop, remove. */
+#include "daemon/alarm.h"
 #include "daemon/handle_sandbox.h"
 
 #include <errno.h>
@@ -258,6 +259,7 @@ void handle_write_sandbox(struct json_writer *w, const struct sandbox *sb)
 	json_int(w, sb->execs_len);
 	activity_write(sb, w);
 	sandbox_expiry_write(sb, w);
+	time_text_write(w, "next_alarm_at", alarm_first_ms(sb));
 	json_key(w, "last_sleep");
 	sandbox_write_receipt(&sb->last_sleep, w);
 	json_key(w, "last_wake");

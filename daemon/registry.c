@@ -268,11 +268,10 @@ static void begin_timers(struct registry *r)
 static void on_ready(void *arg)
 {
 	struct registry *r = arg;
-
 	struct sandbox_id at = {""};
 	struct sandbox *sb;
 
-	/* By their names: one that has vanished may go altogether. */
+	/* By their names: whoever is told of the end may add others. */
 	while ((sb = registry_next(r, at.text))) {
 		at = sb->id;
 		if (sb->is_seen)
@@ -431,6 +430,14 @@ static void on_loaded(void *arg, int result, const struct err *err)
 		r->config.ready(r->config.arg, &failure);
 }
 
+static void on_clock_set(void *arg, int64_t by_ms)
+{
+	const struct registry *r = arg;
+
+	for (size_t i = 0; i < r->count; i++)
+		sandbox_clock_set(r->sorted[i], by_ms);
+}
+
 int registry_new(struct registry **ret, const struct registry_config *config, struct err *err)
 {
 	struct registry *r = calloc(1, sizeof(*r));
@@ -450,7 +457,7 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 	r->vigil = vigil_new(r, config->init_timeout_ms);
 	if (!r->vigil)
 		goto failed;
-	result = wallclock_new(&r->clock, config->loop);
+	result = wallclock_new(&r->clock, config->loop, on_clock_set, r);
 	if (result < 0)
 		goto failed;
 	result = store_sandbox_load(config->store, on_fact, on_loaded, r);

@@ -236,6 +236,7 @@ static void on_fact_deleted(void *arg, int result, const struct err *err)
 	sandbox_enter(sb, SANDBOX_COLD);
 	if (result < 0) {
 		sandbox_tell(sb, &sb->deletes, &why);
+		sandbox_expiry_arm(sb);
 		sandbox_step(sb);
 		return;
 	}
@@ -249,6 +250,7 @@ static void on_fact_deleted(void *arg, int result, const struct err *err)
 	err_set(&why, -ENOENT, ERR_NOT_FOUND, "the sandbox was deleted meanwhile");
 	sandbox_tell(sb, &sb->uses, &why);
 	sandbox_tell(sb, &sb->changes, &why);
+	keeper_cancel(keeper_of(sb), &sb->thaw_call);
 	sandbox_free(sb);
 }
 
@@ -265,6 +267,7 @@ static void on_disk_removed(struct keeper_call *call, struct keeper_answer *answ
 		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
 	sandbox_enter(sb, SANDBOX_COLD);
 	sandbox_tell(sb, &sb->deletes, &err);
+	sandbox_expiry_arm(sb);
 	sandbox_step(sb);
 }
 
@@ -389,6 +392,7 @@ int sandbox_use(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 	check_init(sb);
 	if (is_usable(sb))
 		return 1;
+	sandbox_needed(sb);
 	if (sandbox_check_owed(sb, err) < 0)
 		return -EAGAIN;
 	if (sb->is_unreadable) {

@@ -115,6 +115,7 @@ struct sandbox {
 	unsigned phase;                           /* of starting and destroying; sandbox.c knows */
 	struct list uses, sleeps, stops, deletes; /* who waits */
 	bool is_wake_wanted;                      /* though nobody waits for it */
+	bool is_woken;                            /* thawed to be adopted, and not to be stopped */
 	bool is_start_due;                        /* see autostart.h */
 	bool is_stop_wanted;
 	enum slept_why why; /* it is being stopped */
@@ -131,8 +132,8 @@ struct sandbox {
 	bool is_condemned;    /* STOPPING because of `err` */
 	struct err err;
 
-	struct keeper_call call, group_call;
-	bool is_group_asked;
+	struct keeper_call call, group_call, thaw_call; /* the last is of sandbox_still.c */
+	bool is_group_asked, is_thawing, is_thaw_owed;
 	int oom_fd;   /* the file that counts its out-of-memory kills; -1: there is none */
 	int usage_fd; /* the one that counts its processor time */
 	struct agent *agent;

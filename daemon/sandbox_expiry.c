@@ -35,6 +35,12 @@ static void arm(struct sandbox *sb)
 		wallclock_clear(clock, &sb->expiry);
 }
 
+static void on_saved(void *arg, int result, const struct err *err)
+{
+	if (result < 0)
+		log_error("a sandbox's sleep is not stored: %s", err->sentence);
+}
+
 static void save(const struct sandbox *sb)
 {
 	const struct sandbox_receipt *last = &sb->last_sleep;
@@ -50,7 +56,8 @@ static void save(const struct sandbox *sb)
 		snprintf(fact.mode, sizeof(fact.mode), "%s", sleep_mode_name(last->mode));
 		snprintf(fact.why, sizeof(fact.why), "%s", slept_why_name(last->why));
 	}
-	if (store_sandbox_save_sleep(registry_store(sb->registry), &sb->id, &fact, NULL, NULL) < 0)
+	if (store_sandbox_save_sleep(registry_store(sb->registry), &sb->id, &fact, on_saved, NULL) <
+	    0)
 		log_error("sandbox=%s its sleep is not stored: too much is being stored",
 			  sb->id.text);
 }
@@ -78,12 +85,35 @@ static bool is_asleep(const struct sandbox *sb)
 	       (sb->state == SANDBOX_FROZEN && sb->phase == PHASE_STILL);
 }
 
+/* Also between two states: what is on its way may fail, and then it sleeps on. */
 void sandbox_put_off(struct sandbox *sb)
 {
-	if (!is_asleep(sb))
+	if (!is_asleep(sb) && !sb->asleep_since_ms)
 		return;
-	sb->asleep_since_ms = 0;
-	sandbox_asleep(sb);
+	sb->asleep_since_ms = sb->active_at_ms = registry_now_ms();
+	save(sb);
+	arm(sb);
+}
+
+void sandbox_needed(struct sandbox *sb)
+{
+	/* Nobody asked for its deletion, and its disk is still there. */
+	if (sb->state != SANDBOX_DESTROYING)
+		list_remove(&sb->expiry_wait.link);
+	if (sb->settings.times.delete_after != SETTINGS_NEVER)
+		sandbox_put_off(sb);
+}
+
+/* It did not sleep for longer because of that. */
+void sandbox_clock_set(struct sandbox *sb, int64_t by_ms)
+{
+	int64_t now = registry_now_ms(), since = sb->asleep_since_ms;
+
+	if (!since || by_ms <= 0)
+		return;
+	sb->asleep_since_ms = since > now - by_ms ? now : since + by_ms;
+	save(sb);
+	arm(sb);
 }
 
 /* --- deleting --- */
@@ -104,7 +134,8 @@ static void on_deleted(struct sandbox_wait *wait, struct sandbox *sb, const stru
 static bool is_needed(const struct sandbox *sb)
 {
 	return !is_asleep(sb) || sb->is_wake_wanted || !list_is_empty(&sb->uses) ||
-	       !list_is_empty(&sb->changes) || sb->is_changing || activity_is_used(sb);
+	       !list_is_empty(&sb->changes) || sb->is_changing || sb->alarms_changing ||
+	       activity_has_holds(sb);
 }
 
 static void on_expired(struct wall_timer *timer)
@@ -114,13 +145,16 @@ static void on_expired(struct wall_timer *timer)
 
 	if (registry_is_stopping(sb->registry) || !deletes_at(sb))
 		return;
+	if (deletes_at(sb) > registry_now_ms()) {
+		arm(sb);
+		return;
+	}
 	if (is_needed(sb)) {
 		try_again(sb); /* unless it wakes */
 		return;
 	}
 	log_info("sandbox=%s is deleted: it slept for its delete_after", sb->id.text);
 	sb->expiry_wait.done = on_deleted;
-	list_init(&sb->expiry_wait.link);
 	if (sandbox_delete(sb, &sb->expiry_wait, &err) < 0)
 		on_deleted(&sb->expiry_wait, sb, &err);
 }
@@ -130,6 +164,7 @@ static void on_expired(struct wall_timer *timer)
 void sandbox_expiry_init(struct sandbox *sb)
 {
 	sb->expiry.due = on_expired;
+	list_init(&sb->expiry_wait.link);
 }
 
 void sandbox_expiry_load(struct sandbox *sb, const struct sleep_fact *fact)
@@ -138,12 +173,25 @@ void sandbox_expiry_load(struct sandbox *sb, const struct sleep_fact *fact)
 	sandbox_restore_receipt(sb, fact);
 }
 
+/* Frozen is the last that was stored of it, so it may have been thawed and used since. */
+static bool has_ended_unseen(const struct sandbox *sb)
+{
+	return !sb->asleep_since_ms ||
+	       (sb->state == SANDBOX_COLD && sb->last_sleep.mode == SLEEP_FREEZE &&
+		sb->last_sleep.generation == sb->generation);
+}
+
+void sandbox_expiry_arm(struct sandbox *sb)
+{
+	arm(sb);
+}
+
 void sandbox_expiry_begin(struct sandbox *sb)
 {
 	if (!is_asleep(sb))
 		sandbox_awake(sb);
-	else if (!sb->asleep_since_ms)
-		sandbox_asleep(sb); /* it ended while no berthd was there to see it */
+	else if (has_ended_unseen(sb))
+		sandbox_put_off(sb);
 	else
 		arm(sb);
 }

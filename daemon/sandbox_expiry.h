@@ -17,6 +17,12 @@ void sandbox_asleep(struct sandbox *sb);
 void sandbox_awake(struct sandbox *sb);
 /* If it sleeps: that begins anew. */
 void sandbox_put_off(struct sandbox *sb);
+/* Somebody needs it, whether they get it or not. */
+void sandbox_needed(struct sandbox *sb);
+/* The wall's clock was set forward by so much. */
+void sandbox_clock_set(struct sandbox *sb, int64_t by_ms);
+/* Its alarms are others, or over. */
+void sandbox_expiry_arm(struct sandbox *sb);
 
 /* `deletes_at`, into an object that the caller has opened. */
 void sandbox_expiry_write(const struct sandbox *sb, struct json_writer *w);

@@ -39,6 +39,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	list_init(&sb->pings);
 	list_init(&sb->call.link);
 	list_init(&sb->group_call.link);
+	list_init(&sb->thaw_call.link);
 	sb->activity = activity_new(sb);
 	if (!sb->activity) {
 		sandbox_free(sb);

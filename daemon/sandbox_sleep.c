@@ -34,6 +34,8 @@ static bool has_ended(struct sandbox *sb, const struct err *err)
 	return true;
 }
 
+#define GIVE_WAY_GRACE_MS 10000 /* at most, for one that others wait for */
+
 /* --- freezing --- */
 
 /* It runs on as before: nothing has kept it from its work. */
@@ -116,13 +118,15 @@ void sandbox_thawed(struct sandbox *sb)
 
 	if (!is_to_stop)
 		sandbox_tell_woke(sb, WOKE_FROZEN);
+	sb->is_woken = !is_to_stop;
 	if (!sb->agent) {
 		sandbox_enter(sb, SANDBOX_STARTING);
 		sandbox_take_over(sb, sb->init_pid);
 		return;
 	}
 	sandbox_enter(sb, SANDBOX_RUNNING);
-	sandbox_note_wake(sb, WOKE_FROZEN);
+	if (!is_to_stop)
+		sandbox_note_wake(sb, WOKE_FROZEN);
 	activity_wake(sb);
 	sandbox_groups_refill(sb);
 	/* Who asked for a stop, and only then who needs it: they get the next life. */
@@ -162,6 +166,15 @@ void sandbox_quiet(struct sandbox *sb)
 		sandbox_kill(sb);
 }
 
+/* Whoever gives way does so soon: others wait for that. */
+static uint64_t grace_of(const struct sandbox *sb)
+{
+	uint64_t grace = sb->settings.times.stop_grace;
+	bool gives_way = sb->why == SLEPT_CAPACITY || sb->why == SLEPT_MEMORY;
+
+	return gives_way && grace > GIVE_WAY_GRACE_MS ? GIVE_WAY_GRACE_MS : grace;
+}
+
 void sandbox_terminate(struct sandbox *sb)
 {
 	bool is_asked = list_is_empty(&sb->deletes) && sb->settings.times.stop_grace;
@@ -174,7 +187,7 @@ void sandbox_terminate(struct sandbox *sb)
 						      .head = {AGENT_TERMINATE, FRAME_VERSION, 0},
 						      .fields = agent_empty_fields,
 					      }) == 0)
-		activity_limit(sb, sb->settings.times.stop_grace, sandbox_quiet);
+		activity_limit(sb, grace_of(sb), sandbox_quiet);
 	else
 		sandbox_kill(sb);
 }
@@ -238,6 +251,10 @@ bool sandbox_is_spare(const struct sandbox *sb)
 bool sandbox_is_ending(const struct sandbox *sb)
 {
 	if (sb->state == SANDBOX_COLD || sb->state == SANDBOX_DESTROYING || sb->is_kill_owed)
+		return false;
+	/* That may last: nobody counts on it. */
+	if (sb->state == SANDBOX_STOPPING && sb->phase == PHASE_QUIET &&
+	    grace_of(sb) > GIVE_WAY_GRACE_MS)
 		return false;
 	return sb->state == SANDBOX_STOPPING || is_to_end(sb) ||
 	       (sb->state == SANDBOX_STARTING && sb->phase == PHASE_UNDO);

@@ -68,7 +68,8 @@ static void on_agent_ready(void *arg)
 	is_new = !sb->is_adopting;
 	sb->is_adopting = false;
 	sandbox_enter(sb, SANDBOX_RUNNING);
-	sandbox_note_wake(sb, is_new ? WOKE_STOPPED : WOKE_ADOPTED);
+	sandbox_note_wake(sb, is_new ? WOKE_STOPPED : sb->is_woken ? WOKE_FROZEN : WOKE_ADOPTED);
+	sb->is_woken = false;
 	sandbox_awake(sb);
 	if (is_new && (has_failed || sb->generation == 1))
 		event_add(sb, "started", NULL, NULL); /* it did not sleep before */
@@ -200,7 +201,7 @@ int sandbox_start(struct sandbox *sb, struct err *err)
 
 	sb->generation++;
 	vigil_renew(sb);
-	sb->is_outdated = false;
+	sb->is_outdated = sb->is_thaw_owed = false;
 	r = sandbox_save_generation(sb, on_generation_stored, sb);
 	if (r < 0)
 		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");

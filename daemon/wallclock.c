@@ -9,18 +9,28 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
+#define SET_MIN_MS 1000 /* less is only a clock that is kept right */
+
 struct wallclock {
 	uv_poll_t poll;
 	int fd;
 	struct wall_timer *first; /* the root of the heap */
+	int64_t ahead_ms;         /* of the clock that nobody sets */
+	wallclock_set_fn *was_set;
+	void *arg;
 };
 
-static int64_t now_ms(void)
+static int64_t time_of(clockid_t id)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
+	clock_gettime(id, &now);
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t find_ahead_ms(void)
+{
+	return time_of(CLOCK_REALTIME) - time_of(CLOCK_BOOTTIME);
 }
 
 /* --- the heap --- */
@@ -96,20 +106,36 @@ static void arm(struct wallclock *clock)
 		.it_value = {.tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000},
 	};
 
-	/* Its only failures are of our making. */
+	/* It was set even if the clock was, too. All other failures are of our making. */
 	if (timerfd_settime(clock->fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &when, NULL) <
-	    0)
+		    0 &&
+	    errno != ECANCELED)
 		log_error("the timer of the wall's clock cannot be set: errno=%d", errno);
+}
+
+/* By our own reckoning: that it was set may also have been told to whoever set the timer. */
+static void look_whether_set(struct wallclock *clock)
+{
+	int64_t ahead_ms = find_ahead_ms(), by_ms = ahead_ms - clock->ahead_ms;
+
+	if (by_ms > -SET_MIN_MS && by_ms < SET_MIN_MS)
+		return;
+	clock->ahead_ms = ahead_ms;
+	log_info("the clock was set by_ms=%lld", (long long)by_ms);
+	if (clock->was_set)
+		clock->was_set(clock->arg, by_ms);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
 	struct wallclock *clock = container_of(poll, struct wallclock, poll);
-	int64_t now = now_ms();
 	uint64_t times;
+	int64_t now;
 
-	if (read(clock->fd, &times, sizeof(times)) < 0 && errno == ECANCELED)
-		log_info("the clock was set");
+	if (read(clock->fd, &times, sizeof(times)) < 0 && errno != ECANCELED && errno != EAGAIN)
+		log_error("the timer of the wall's clock cannot be read: errno=%d", errno);
+	look_whether_set(clock);
+	now = time_of(CLOCK_REALTIME);
 	while (clock->first && clock->first->at_ms <= now) {
 		struct wall_timer *timer = clock->first;
 
@@ -121,7 +147,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 /* --- life --- */
 
-int wallclock_new(struct wallclock **ret, uv_loop_t *loop)
+int wallclock_new(struct wallclock **ret, uv_loop_t *loop, wallclock_set_fn *was_set, void *arg)
 {
 	cleanup_free struct wallclock *clock = calloc(1, sizeof(*clock));
 	cleanup_fd int fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -133,6 +159,9 @@ int wallclock_new(struct wallclock **ret, uv_loop_t *loop)
 	if (r < 0)
 		return r;
 	clock->fd = take_fd(&fd);
+	clock->ahead_ms = find_ahead_ms();
+	clock->was_set = was_set;
+	clock->arg = arg;
 	uv_poll_start(&clock->poll, UV_READABLE, on_readable);
 	*ret = take(clock);
 	return 0;

@@ -22,8 +22,11 @@ struct wall_timer {
 	struct wall_timer *child, *next, **from;
 };
 
-/* 0, or a negative errno. */
-int wallclock_new(struct wallclock **ret, uv_loop_t *loop);
+/* The clock was set by so much, which may be less than nothing; what is due by that comes after. */
+typedef void wallclock_set_fn(void *arg, int64_t by_ms);
+
+/* 0, or a negative errno. `was_set` may be NULL. */
+int wallclock_new(struct wallclock **ret, uv_loop_t *loop, wallclock_set_fn *was_set, void *arg);
 /* Nothing is called any more; timers that are still set must be gone, or not be touched. */
 void wallclock_free(struct wallclock *clock);
 

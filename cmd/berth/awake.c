@@ -176,13 +176,19 @@ void awake_print(const struct sandbox_info *info, int64_t now_ms)
 	const struct sandbox_hold *holds = info->holds.items;
 	struct span until = span_until(info->sleeps_at, now_ms);
 	struct span removal = span_until(info->deletes_at, now_ms);
+	struct span alarm = span_until(info->next_alarm_at, now_ms);
 
 	for (size_t i = 0; i < info->holds.len; i++)
 		print_hold(i ? "" : "awake because", &holds[i], now_ms);
-	/* What holds it does not hold against max_awake. */
+	/* What holds it does not hold against max_awake; but who is busy is so from look to look.
+	 */
 	if (until.text[0])
 		screen_row("sleeps", "in %s%s", until.text,
-			   info->holds.len ? " at the latest" : " if nothing happens");
+			   !info->holds.len                    ? " if nothing happens"
+			   : str_eq(holds[0].kind, STR("cpu")) ? " unless they go on"
+							       : " at the latest");
+	if (alarm.text[0])
+		screen_row("alarm", "in %s (`berth alarm ls`)", alarm.text);
 	if (removal.text[0])
 		screen_row("is removed", "in %s if nobody uses it", removal.text);
 	if (info->last_sleep.mode.len)

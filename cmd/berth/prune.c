@@ -90,8 +90,9 @@ static int consider(void *arg, const struct sandbox_info *info)
 	};
 
 	if ((!candidate.is_failed && !str_eq(info->state, STR("cold"))) ||
-	    candidate.unused_ms < 0 || (uint64_t)candidate.unused_ms < p->older_than_ms ||
-	    !has_label(info, p->label) || sandbox_id_parse(info->id, &candidate.id) < 0)
+	    info->next_alarm_at.len || candidate.unused_ms < 0 ||
+	    (uint64_t)candidate.unused_ms < p->older_than_ms || !has_label(info, p->label) ||
+	    sandbox_id_parse(info->id, &candidate.id) < 0)
 		return 0;
 	if (p->len == p->size) {
 		size_t size = p->size ? 2 * p->size : 64;

@@ -96,6 +96,7 @@ static const struct json_field info_fields[] = {
 	  sizeof(struct sandbox_hold) },
 	{ "sleeps_at",      JSON_STRING, AT(sleeps_at) },
 	{ "deletes_at",     JSON_STRING, AT(deletes_at) },
+	{ "next_alarm_at",  JSON_STRING, AT(next_alarm_at) },
 	{ "last_sleep",     JSON_OBJECT, AT(last_sleep),   .fields = receipt_fields },
 	{ "last_wake",      JSON_OBJECT, AT(last_wake),    .fields = receipt_fields },
 	{ "limits",         JSON_OBJECT, AT(limits),       .fields = limits_fields },

@@ -33,7 +33,7 @@ struct sandbox_info {
 	struct str sleep_after, max_awake, stop_after, delete_after, stop_grace, sleep_mode;
 	struct json_objects holds; /* struct sandbox_hold */
 	bool holds_given;
-	struct str sleeps_at, deletes_at;
+	struct str sleeps_at, deletes_at, next_alarm_at;
 	struct sandbox_receipt last_sleep, last_wake;
 	struct {
 		uint64_t memory, swap, pids, files, file_size;

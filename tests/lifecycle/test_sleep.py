@@ -39,6 +39,10 @@ def asleep(g):
     return "frozen" if g.has_cgroups else "cold"
 
 
+def moment(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
 def await_sleep(g, name="a"):
     until(lambda: g.sandbox(name)["state"] == asleep(g), "the sandbox to sleep")
     return g.sandbox(name)["last_sleep"]
@@ -62,9 +66,9 @@ def test_idle(g):
     g.out("a", "echo kept >f")
     shown = g.sandbox("a")
     equal((shown["state"], shown["holds"]), ("running", []), shown)
-    due = datetime.datetime.fromisoformat(shown["sleeps_at"].replace("Z", "+00:00"))
+    due = moment(shown["sleeps_at"])
     receipt = await_sleep(g)
-    late = datetime.datetime.fromisoformat(receipt["at"].replace("Z", "+00:00")) - due
+    late = moment(receipt["at"]) - due
     check(abs(late.total_seconds()) < (0.5 if not IS_SANITIZED else 5), f"{late} late")
     equal((receipt["reason"], receipt["generation"]), ("idle", 1), receipt)
     equal(receipt["kept"], ["disk", "memory", "processes"] if g.has_cgroups else ["disk"], receipt)
@@ -123,6 +127,12 @@ def test_settings(g):
     put(g, keep_alive=True, max_awake="1s")
     g.out("a", "true")
     equal(await_sleep(g)["reason"], "max_awake", "max_awake outranks keep_alive")
+    put(g, keep_alive=False, sleep_after="1h")
+    g.out("a", "true")
+    due = moment(g.sandbox("a")["sleeps_at"])
+    late = moment(await_sleep(g)["at"]) - due
+    check(late < datetime.timedelta(seconds=2.5), "max_awake waits for no look at its processor time:", late)
+    put(g, sleep_after="10m")
     with g.events("a", "sleep 100") as events:
         result = events.result()
     equal((result.reason, result.facts["signal"]), ("killed", 15), "a command that max_awake ends")
@@ -281,7 +291,7 @@ def test_adopted(g):
     until(g.keeper, "the next keeper")
     equal(g.request("POST", "/v1/sandbox/a/processes/p/stdin", b"two\n").status, 204, "stdin")
     wait(g, "a", "p", "log", pattern="^2 two$")
-    equal((g.sandbox("a")["generation"], g.sandbox("a")["last_wake"]["from"]), (1, "adopted"), g.sandbox("a"))
+    equal((g.sandbox("a")["generation"], g.sandbox("a")["last_wake"]["from"]), (1, "frozen"), g.sandbox("a"))
     sleep(g, "freeze")
     g.kill_berthd()
     g.start()

@@ -108,7 +108,7 @@ int main(void)
 {
 	srand(1);
 	check(uv_loop_init(&loop) == 0);
-	check(wallclock_new(&wall, &loop) == 0);
+	check(wallclock_new(&wall, &loop, NULL, NULL) == 0);
 	test_order();
 	test_changes();
 	test_again();
