@@ -372,6 +372,8 @@ int container_group_new(struct container *c, const struct container_host *host, 
 	if (!cgroup_has_groups(&host->cgroup))
 		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED, "this host has no exec groups");
 	sweep_groups(c, host);
+	if (!c->groups_made)
+		c->groups_made = 1; /* none is called 0 */
 	r = cgroup_group_make(&host->cgroup, c->spec.id.text, c->groups_made,
 			      ids_map(host->ids, c->range).first, ret_dir_fd);
 	if (r == -ENOSPC)

@@ -39,9 +39,8 @@ static void answer_all(struct keeper_sandbox *sb, const struct err *failure)
 /* What is not frozen whole is not left half frozen. */
 static void fail(struct keeper_sandbox *sb, const struct err *failure)
 {
-	if (sb->freeze.is_wanted)
-		container_thaw(&sb->c, sb->keeper->host);
-	sb->freeze.is_partial = false;
+	if (sb->freeze.is_wanted && container_thaw(&sb->c, sb->keeper->host) == 0)
+		sb->freeze.is_partial = false;
 	answer_all(sb, failure);
 }
 

@@ -14,7 +14,7 @@ struct events {
 	struct store *store; /* NULL: it is closed */
 	struct store_event_read newest;
 	struct store_event_batch batch;
-	bool is_saving;
+	bool is_saving, is_ended;
 	struct list waiting, recent, followers;
 	unsigned unsaved, recent_len, since_pruned;
 	uint64_t floor; /* all that is stored behind it is in `recent` */
@@ -144,8 +144,14 @@ void events_follow(struct events *events, struct events_follower *follower)
 	list_append(&events->followers, &follower->link);
 }
 
+bool events_are_ended(const struct events *events)
+{
+	return events->is_ended;
+}
+
 void events_end_all(struct events *events)
 {
+	events->is_ended = true;
 	list_for_each_safe (node, &events->followers) {
 		struct events_follower *f = list_entry(node, struct events_follower, link);
 

@@ -46,6 +46,7 @@ struct events_follower {
 void events_follow(struct events *events, struct events_follower *follower);
 /* berthd stops: nobody shall wait for those who would follow for ever. */
 void events_end_all(struct events *events);
+bool events_are_ended(const struct events *events);
 /*
  * The first event after `after`; NULL: there is none yet. It is lent until the loop turns. False:
  * what comes after that is not in memory, and has to be read from the store.

@@ -277,6 +277,7 @@ static void begin(struct events_call *c)
 	}
 	c->x = NULL;
 	c->is_open = true;
+	c->follows &= !events_are_ended(c->events);
 	events_follow(c->events, &c->follower);
 	if (sse_start(&c->sse, x,
 		      &(struct sse_config){registry_loop(c->registry), SSE_HEARTBEAT_MS, &producer,

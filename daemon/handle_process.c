@@ -89,8 +89,8 @@ bool handle_process_later(struct exchange *x, const struct process *p, handler_f
 	struct later *l;
 	struct err err;
 
-	if (p->state == PROCESS_ENDED ||
-	    (p->sb->state != SANDBOX_FROZEN && (p->sb->state != SANDBOX_STARTING || !p->exec)))
+	if (p->state == PROCESS_ENDED || (p->sb->state != SANDBOX_FROZEN && !p->sb->still &&
+					  (p->sb->state != SANDBOX_STARTING || !p->exec)))
 		return false;
 	l = calloc(1, sizeof(*l));
 	if (!l) {

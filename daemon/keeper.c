@@ -210,7 +210,6 @@ static void on_failed(void *arg, int status)
 	struct keeper *k = arg;
 
 	log_warn("keeper: the line is broken: %s", uv_strerror(status));
-	k->config.ops->broken(k->config.arg);
 	reconnect(k);
 }
 
@@ -300,6 +299,7 @@ static void on_channel_closed(void *arg)
 
 static void reconnect(struct keeper *k)
 {
+	k->config.ops->broken(k->config.arg);
 	if (k->is_ready)
 		k->down_at_ms = uv_now(k->config.loop);
 	k->is_connected = k->is_ready = false;

@@ -34,9 +34,12 @@ static void on_group(struct keeper_call *call, struct keeper_answer *answer)
 	sb->is_group_asked = false;
 	if (answer->result == 0 && frame && frame->fds_len == 1)
 		keep(sb, (struct sandbox_group){take_fd(&frame->fds[0]), answer->group.group});
-	if (answer->result == 0)
+	if (answer->result == 0) {
 		sandbox_groups_refill(sb);
-	sandbox_still_step(sb);
+		sandbox_still_step(sb);
+	} else if (!sb->groups_len) {
+		sandbox_still_spoil(sb, "no group can be made for the command that reads");
+	}
 }
 
 void sandbox_groups_refill(struct sandbox *sb)

@@ -13,7 +13,8 @@ struct sandbox_still {
 	struct sandbox *sb; /* NULL: it is lost, or the sandbox goes on */
 	const struct sandbox_still_ops *ops;
 	void *arg;
-	uint32_t group; /* that goes on; 0: none yet */
+	bool is_hired;  /* whoever goes on */
+	uint32_t group; /* of it */
 	uv_timer_t timer;
 	struct keeper_call call;
 	bool is_asked;   /* the keeper was, so it may be frozen */
@@ -22,35 +23,38 @@ struct sandbox_still {
 
 /* --- the end --- */
 
-struct thaw {
-	struct keeper_call call;
-	struct sandbox_id id;
-};
+/* It has ended, or sleeps: what is thawed then is all of it. */
+static bool is_moot(enum err_code code)
+{
+	return code == ERR_NOT_FOUND || code == ERR_SANDBOX_RESTARTED || code == ERR_CONFLICT;
+}
 
 static void on_thawed(struct keeper_call *call, struct keeper_answer *answer)
 {
-	struct thaw *thaw = container_of(call, struct thaw, call);
+	struct sandbox *sb = container_of(call, struct sandbox, thaw_call);
 
-	/* It may have ended, or be about to sleep; when the keeper is away, it thaws by itself. */
-	if (answer->result < 0)
-		log_info("sandbox=%s is not thawed: %s", thaw->id.text, answer->err.sentence);
-	free(thaw);
+	sb->is_thawing = false;
+	if (answer->result == 0 || is_moot(answer->err.code))
+		sb->is_thaw_owed = false;
+	else
+		log_warn("sandbox=%s is not thawed yet: %s", sb->id.text, answer->err.sentence);
+}
+
+void sandbox_still_thaw(struct sandbox *sb)
+{
+	struct keeper_ref ref = sandbox_ref(sb);
+
+	if (!sb->is_thaw_owed || sb->is_thawing)
+		return;
+	sb->is_thawing = true;
+	sb->thaw_call.done = on_thawed;
+	keeper_ask(registry_keeper(sb->registry), &sb->thaw_call, KEEPER_THAW, &ref);
 }
 
 static void thaw(struct sandbox *sb)
 {
-	struct thaw *thaw = calloc(1, sizeof(*thaw));
-	struct keeper_ref ref = sandbox_ref(sb);
-	struct err err;
-
-	if (!thaw) {
-		err_set(&err, -ENOMEM, ERR_INTERNAL, "there was no memory to thaw it");
-		sandbox_condemn(sb, &err);
-		return;
-	}
-	thaw->id = sb->id;
-	thaw->call.done = on_thawed;
-	keeper_ask(registry_keeper(sb->registry), &thaw->call, KEEPER_THAW, &ref);
+	sb->is_thaw_owed = true;
+	sandbox_still_thaw(sb);
 }
 
 /* From now on the sandbox is everybody's again. */
@@ -147,9 +151,13 @@ static void hire(struct sandbox_still *s)
 	sandbox_groups_refill(sb);
 	if (!sb->groups_len)
 		return;
+	s->is_hired = true;
 	exec = s->ops->hire(s->arg);
-	if (exec)
-		s->group = exec_group(exec);
+	if (!exec)
+		return; /* and it is over */
+	s->group = exec_group(exec);
+	if (!s->group)
+		sandbox_still_spoil(sb, "the command that reads has no group of its own");
 }
 
 /* Init waits for what it starts: in a group that is frozen it would wait for us. */
@@ -159,7 +167,7 @@ void sandbox_still_step(struct sandbox *sb)
 
 	if (!s || s->is_asked || s->why || sb->state != SANDBOX_RUNNING)
 		return;
-	if (!s->group) {
+	if (!s->is_hired) {
 		hire(s);
 		return;
 	}

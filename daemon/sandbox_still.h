@@ -38,6 +38,8 @@ void sandbox_still_end(struct sandbox_still *still);
 
 /* It has begun, init has said something, there is a group. */
 void sandbox_still_step(struct sandbox *sb);
+/* What could not be thawed after the end is thawed now, if that is owed. */
+void sandbox_still_thaw(struct sandbox *sb);
 /* For sandbox*.c: it leaves RUNNING. */
 void sandbox_still_lose(struct sandbox *sb, const char *why);
 /* It is not still any more: that is told on the next turn. */

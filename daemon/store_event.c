@@ -42,9 +42,12 @@ void event_free_list(struct list *events)
 
 static int insert(struct store_op *op, struct sqlite3 *db, struct event *e, sqlite3_stmt *s)
 {
-	if (sqlite3_bind_text(s, 1, e->sandbox.text, -1, SQLITE_STATIC) != SQLITE_OK ||
-	    sqlite3_bind_text(s, 2, e->type, -1, SQLITE_STATIC) != SQLITE_OK ||
-	    sqlite3_bind_text(s, 3, e->data, (int)e->len, SQLITE_STATIC) != SQLITE_OK ||
+	/* One that is tried again may be there, if only its way to the disk failed. */
+	if ((e->id ? sqlite3_bind_int64(s, 1, (int64_t)e->id) : sqlite3_bind_null(s, 1)) !=
+		    SQLITE_OK ||
+	    sqlite3_bind_text(s, 2, e->sandbox.text, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 3, e->type, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 4, e->data, (int)e->len, SQLITE_STATIC) != SQLITE_OK ||
 	    sqlite3_step(s) != SQLITE_DONE || sqlite3_reset(s) != SQLITE_OK)
 		return store_fail(op, db, "storing an event");
 	e->id = (uint64_t)sqlite3_last_insert_rowid(db);
@@ -87,7 +90,9 @@ static int work_save(struct store_op *op, struct sqlite3 *db)
 	cleanup_statement sqlite3_stmt *s = NULL;
 	int r = 0;
 
-	if (sqlite3_prepare_v2(db, "INSERT INTO event (sandbox, type, data) VALUES (?1, ?2, ?3)",
+	if (sqlite3_prepare_v2(db,
+			       "INSERT OR REPLACE INTO event (id, sandbox, type, data) VALUES (?1, "
+			       "?2, ?3, ?4)",
 			       -1, &s, NULL) != SQLITE_OK)
 		return store_fail(op, db, "storing an event");
 	list_for_each (node, &batch->events) {

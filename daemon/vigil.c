@@ -12,6 +12,7 @@
 #include "daemon/ping.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox.h"
+#include "daemon/sandbox_still.h"
 #include "proto/time_text.h"
 #include "proto/units.h"
 
@@ -138,9 +139,10 @@ static bool look_at(const struct vigil *v, struct sandbox *sb)
 
 	if (sb->state != SANDBOX_RUNNING)
 		return false;
+	sandbox_still_thaw(sb);
 	is_counted = vigil_look(sb) >= 0;
 	is_awaited = listen_to(v, sb);
-	return is_counted || is_awaited;
+	return is_counted || is_awaited || sb->is_thaw_owed;
 }
 
 static void on_tick(uv_timer_t *timer)

@@ -180,7 +180,7 @@ static int read_once(struct following *f)
 /* Nobody is there, or not any more: a daemon that is restarted comes back. */
 static bool is_away(int r)
 {
-	return r == 0 || r == -ECONNRESET || r == -EPIPE || client_is_absent(r);
+	return r == 0 || r == -ECONNRESET || client_is_absent(r);
 }
 
 static int follow(struct following *f)

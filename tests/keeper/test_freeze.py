@@ -253,7 +253,7 @@ def test_stuck(place):
     group = group_of(place, "one")
     if not os.path.exists(os.path.join(group, "cgroup.freeze")) or not os.path.exists("/dev/fuse"):
         return "one that cannot be frozen: not on this host"
-    with stuck(place, os.path.join(group, "exec-0")):
+    with stuck(place, os.path.join(group, "exec-1")):
         refused(link.ask(k.FREEZE, id="one", generation=1), "timeout")
         counter.check_counts()
     ask(link, k.FREEZE)

@@ -10,7 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "process")]
 
 # pylint: disable=wrong-import-position
-from ground import check, equal, main, only, until  # noqa: E402
+from ground import at_once, check, equal, main, only, until  # noqa: E402
 from process_api import start, wait  # noqa: E402
 
 # The last file is behind the first and a large one in the archive, and one line behind it in the sandbox.
@@ -98,6 +98,17 @@ def test_moment(g):
     equal(g.request("POST", "/v1/sandbox/a/persist?freeze=1&path=/none").status, 404, "what is not there")
     goes_on(g)
     equal(g.sandbox("a")["generation"], 1, "all of it in one life")
+
+
+@only("root")
+def test_groups(g):
+    """Whichever group is free for who reads: nothing of it is left, and nothing holds the sandbox awake."""
+    g.out("a", "mkdir a")
+    for _ in range(6):
+        at_once(4, lambda i: g.out("a", "true"))
+        equal(g.request("POST", PERSIST + "&path=/workspace/a").status, 200, "persist")
+        until(lambda: (g.sandbox("a")["execs"], g.sandbox("a")["holds"]) == (0, []), "its end")
+    equal(g.sandbox("a")["generation"], 1, "one life")
 
 
 @only("root")

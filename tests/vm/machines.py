@@ -98,7 +98,7 @@ def write_disk(path, job):
 def boot(folder, name, words):
     """The machine's process; what its job says is its stdout."""
     return subprocess.Popen(
-        ["qemu-system-x86_64", "-machine", f"q35,accel={ACCELERATOR}", "-cpu", "max", "-m", str(MEMORY_MB),
+        ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-machine", f"q35,accel={ACCELERATOR}", "-cpu", "max", "-m", str(MEMORY_MB),
          *CLOCK, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
          "-kernel", folder / "vmlinuz", "-initrd", folder / "initrd", "-append",
          f"console=ttyS0 quiet panic=-1 random.trust_cpu=on {words}",
