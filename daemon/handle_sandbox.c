@@ -1,5 +1,4 @@
 /* Routes of /v1/sandbox: make, change, show, list, start, stop, remove. */
-#include "daemon/alarm.h"
 #include "daemon/handle_sandbox.h"
 
 #include <errno.h>
@@ -10,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/activity.h"
+#include "daemon/alarm.h"
 #include "daemon/berthd.h"
 #include "daemon/idempotency.h"
 #include "daemon/registry.h"

@@ -10,7 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "process", "terminal")]
 
 # pylint: disable=wrong-import-position
-from ground import check, equal, main, needs_cgroups, needs_root, until  # noqa: E402
+from ground import check, equal, main, needs_cgroups, needs_root, only, until  # noqa: E402
 from process_api import start, wait  # noqa: E402
 from terminal_api import view  # noqa: E402
 

@@ -174,4 +174,4 @@ def test_unsupported(g):
     equal(g.list_all(), [], "nothing was made")
 
 
-main([test_moment, test_waits, test_stop, test_kills, test_unsupported])
+main([test_moment, test_groups, test_waits, test_stop, test_kills, test_unsupported])
