@@ -20,8 +20,9 @@ struct agent {
 	unsigned wait_ms;
 	bool is_connected;
 	bool is_welcome;
-	bool is_ready; /* the first PONG is there, and so all that was to be told before it */
-	bool is_over;  /* lost or freed: nothing is called any more */
+	uint32_t serial; /* as it said then */
+	bool is_ready;   /* the first PONG is there, and so all that was to be told before it */
+	bool is_over;    /* lost or freed: nothing is called any more */
 	unsigned handles;
 };
 
@@ -123,6 +124,7 @@ static int on_welcome(struct agent *a, struct str message)
 	if (welcome.version != FRAME_VERSION)
 		return -EPROTO;
 	a->is_welcome = true;
+	a->serial = welcome.serial;
 	return 0;
 }
 
@@ -233,6 +235,11 @@ struct agent *agent_new(const struct agent_config *config)
 	a->give_up_at = uv_now(config->loop) + AGENT_HANDSHAKE_MS;
 	uv_timer_start(&a->timer, on_timer, 0, 0);
 	return a;
+}
+
+uint32_t agent_serial_seen(const struct agent *agent)
+{
+	return agent->serial;
 }
 
 bool agent_is_gone(const struct agent *agent)

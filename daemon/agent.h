@@ -53,6 +53,9 @@ struct agent *agent_new(const struct agent_config *config);
 /* Nothing is called any more. */
 void agent_free(struct agent *agent);
 
+/* The highest serial of an exec that it was asked for before we came. */
+uint32_t agent_serial_seen(const struct agent *agent);
+
 /* Nobody is at the other end any more; `lost` follows, or has come. */
 bool agent_is_gone(const struct agent *agent);
 

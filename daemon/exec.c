@@ -512,7 +512,7 @@ static struct exec *make(struct sandbox *sb, bool is_kept, const struct exec_ops
 /* A background process does not hold, unless its client would have waited for it otherwise. */
 static void hold(struct exec *e, enum hold_kind kind)
 {
-	e->hold.number = e->number >> 32 & EXEC_SERIAL_MAX;
+	e->hold.number = agent_serial(e->number);
 	hold_begin(&e->hold, e->sb, kind);
 }
 
@@ -578,7 +578,7 @@ struct exec *exec_adopt(struct sandbox *sb, uint64_t number, const struct exec_o
 	e->number = number;
 	e->is_adopting = true;
 	exec_stranger_group(number, &e->group.number);
-	exec_stranger_seen(sb, number);
+	exec_stranger_seen(sb, agent_serial(number));
 	if (exec_stranger_is_held(number))
 		hold(e, HOLD_EXEC);
 	return e;

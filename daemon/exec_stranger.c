@@ -24,7 +24,7 @@ struct stranger {
 #define TERMINAL   (UINT64_C(1) << 60)
 #define OWNED      (UINT64_C(1) << 59)
 #define HELD       (UINT64_C(1) << 58)
-#define SERIAL_MAX EXEC_SERIAL_MAX
+#define SERIAL_MAX AGENT_SERIAL_MAX
 
 /*
  * The upper half is the serial, the lower half one more than the group; 0: it is in none. That of
@@ -69,10 +69,8 @@ bool exec_stranger_group(uint64_t number, uint32_t *ret_group)
 }
 
 /* Init may lie: the upper half of them all stays out of its reach. */
-void exec_stranger_seen(struct sandbox *sb, uint64_t number)
+void exec_stranger_seen(struct sandbox *sb, uint32_t serial)
 {
-	uint32_t serial = (uint32_t)(number >> 32) & SERIAL_MAX;
-
 	if (serial > sb->last_exec && serial < SERIAL_MAX / 2)
 		sb->last_exec = serial;
 }
@@ -169,7 +167,7 @@ void exec_stranger_event(struct sandbox *sb, const struct agent_event *event)
 {
 	struct stranger *s = find(sb, event->exec);
 
-	exec_stranger_seen(sb, event->exec);
+	exec_stranger_seen(sb, agent_serial(event->exec));
 	switch (event->type) {
 	case AGENT_LIVE:
 		if (!(event->exec & WORKER))

@@ -16,8 +16,6 @@
 #include "daemon/sandbox.h"
 #include "proto/exec_request.h"
 
-#define EXEC_SERIAL_MAX UINT32_C(0x03ffffff) /* of a sandbox's execs, in their numbers */
-
 /*
  * The number for an exec of ours, so that a later berthd can end it. A file worker is left to end
  * by itself, as it does when its input ends: killed half-way, it would leave half of its work.
@@ -32,8 +30,8 @@ bool exec_stranger_is_held(uint64_t number);
 bool exec_stranger_is_owned(uint64_t number);
 /* The group that it says; false: none. */
 bool exec_stranger_group(uint64_t number, uint32_t *ret_group);
-/* The number is taken: no exec of ours gets it. */
-void exec_stranger_seen(struct sandbox *sb, uint64_t number);
+/* The serial is taken: no exec of ours gets it. */
+void exec_stranger_seen(struct sandbox *sb, uint32_t serial);
 
 /* What init says of an exec that is not ours, or not any more. */
 void exec_stranger_event(struct sandbox *sb, const struct agent_event *event);

@@ -13,6 +13,7 @@
 #include "daemon/activity.h"
 #include "daemon/events.h"
 #include "daemon/exec.h"
+#include "daemon/exec_stranger.h"
 #include "daemon/ping.h"
 #include "daemon/process.h"
 #include "daemon/registry.h"
@@ -63,6 +64,7 @@ static void on_agent_ready(void *arg)
 
 	if (sb->state != SANDBOX_STARTING || sb->phase != PHASE_AGENT)
 		return; /* what it told before was reason enough to end it */
+	exec_stranger_seen(sb, agent_serial_seen(sb->agent));
 	sb->last_failure.err.code = ERR_NONE;
 	sb->started_at_ms = sb->is_adopting ? started_before_ms(sb) : registry_now_ms();
 	is_new = !sb->is_adopting;

@@ -11,6 +11,7 @@ const struct frame_field agent_hello_fields[] = {
 const struct frame_field agent_welcome_fields[] = {
 	U32(agent_welcome, version),
 	U32(agent_welcome, known),
+	U32(agent_welcome, serial),
 	END,
 };
 

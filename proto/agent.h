@@ -72,9 +72,18 @@ struct agent_hello {
 	uint32_t version; /* the newest that berthd speaks */
 };
 
+/* The part of an exec's number that grows from one to the next. */
+#define AGENT_SERIAL_MAX UINT32_C(0x03ffffff)
+
+static inline uint32_t agent_serial(uint64_t exec)
+{
+	return (uint32_t)(exec >> 32) & AGENT_SERIAL_MAX;
+}
+
 struct agent_welcome {
 	uint32_t version; /* the one to be spoken */
 	uint32_t known;   /* LIVE, EXITED, LOST and SETTLED frames that follow at once */
+	uint32_t serial;  /* the highest of all that were asked for, also if they are not told */
 };
 
 enum agent_exec_flags {

@@ -46,6 +46,7 @@ struct init {
 	uint64_t next_tick_ms, listen_ms;
 	enum output_state output;
 	uint32_t watched; /* epoll's events for the connection */
+	uint32_t serial;  /* the highest of an exec that was asked for */
 	struct answer answer;
 	struct channel channel;
 	struct args args;

@@ -28,8 +28,9 @@ static int handle_hello(struct init *init, struct message *m)
 	if (hello.version < version)
 		version = (uint16_t)hello.version;
 	init->channel.version = version;
-	init->answer = (struct answer){AGENT_WELCOME, m->head.tag, agent_welcome_fields,
-				       .value.welcome = {version, execs_tell_all(&init->execs)}};
+	init->answer = (struct answer){
+		AGENT_WELCOME, m->head.tag, agent_welcome_fields,
+		.value.welcome = {version, execs_tell_all(&init->execs), init->serial}};
 	return 0;
 }
 
@@ -196,6 +197,8 @@ static int handle_exec(struct init *init, struct message *m)
 
 	if (frame_decode(m->bytes, agent_exec_fields, &request) < 0)
 		return -EBADMSG;
+	if (agent_serial(request.exec) > init->serial)
+		init->serial = agent_serial(request.exec);
 	refused = check_exec(init, &request, m);
 	if (refused.error) {
 		answer_refused(init, m, refused);

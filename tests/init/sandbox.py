@@ -28,7 +28,7 @@ WELCOME, LIVE, STARTED, REFUSED, EXITED, ENDED, PONG, LOST, SETTLED, USAGE_IS, Q
 STDIN, IN_FD, IN_CGROUP, SUPERVISED, WORKER, KEPT, TERMINAL, SESSION, COMMAND = (1 << i for i in range(9))
 STAGE_REQUEST, STAGE_RESOURCES, STAGE_USER, STAGE_CWD, STAGE_PROGRAM = range(5)
 ANSWERS = {
-    WELCOME: ("<II", ("version", "known")),
+    WELCOME: ("<III", ("version", "known", "serial")),
     LIVE: ("<QI", ("exec", "pid")),
     STARTED: ("<QI", ("exec", "pid")),
     REFUSED: ("<QII", ("exec", "stage", "error")),

@@ -111,7 +111,12 @@ def reconnects(t, box, peer):
     third.forget(stays)
     third.signal(stays, signal.SIGKILL)
     s.wait_until(lambda: not box.inside())
-    t.equal(box.peer().welcome.known, 0, "all forgotten")
+    last = box.peer()
+    t.equal(last.welcome.known, 0, "all forgotten")
+    last.exec(1000000 << 32 | 1, ["true"])
+    last.exited(1000000 << 32 | 1)
+    last.forget(1000000 << 32 | 1)
+    t.equal(box.peer().welcome.serial, 1000000, "it is taken, though nothing is told of it")
 
 
 def from_inside(t, box, peer):
