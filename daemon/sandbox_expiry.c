@@ -90,7 +90,7 @@ void sandbox_put_off(struct sandbox *sb)
 {
 	if (!is_asleep(sb) && !sb->asleep_since_ms)
 		return;
-	sb->asleep_since_ms = sb->active_at_ms = registry_now_ms();
+	sb->asleep_since_ms = registry_now_ms();
 	save(sb);
 	arm(sb);
 }

@@ -71,7 +71,7 @@ static void test_groups(struct ground *ground, struct container *c, int peer)
 		tap_ok("exec groups are unsupported, and said to be");
 		return;
 	}
-	check(container_group_new(c, ground->host, &group, &dir, &err) == 0 && group == 0);
+	check(container_group_new(c, ground->host, &group, &dir, &err) == 0 && group == 1);
 	check(container_group_is_empty(c, ground->host, group) == 1);
 	check_str(ground_ask(peer, dir, "tree"), "ok");
 	check(container_group_is_empty(c, ground->host, group) == 0);
@@ -79,7 +79,7 @@ static void test_groups(struct ground *ground, struct container *c, int peer)
 	for (int i = 0; i < 120000 && container_group_is_empty(c, ground->host, group) != 1; i++)
 		usleep(1000);
 	check(container_group_is_empty(c, ground->host, group) == 1);
-	check(container_group_kill(c, ground->host, 1) == -ENOENT);
+	check(container_group_kill(c, ground->host, 2) == -ENOENT);
 	check(container_stats(c, ground->host, &stats) == 0);
 	check(stats.cpu_us > 0 && stats.memory_bytes > 0 && stats.pids >= 1 &&
 	      stats.oom_kills == 0);

@@ -113,10 +113,11 @@ def reconnects(t, box, peer):
     s.wait_until(lambda: not box.inside())
     last = box.peer()
     t.equal(last.welcome.known, 0, "all forgotten")
-    last.exec(1000000 << 32 | 1, ["true"])
-    last.exited(1000000 << 32 | 1)
-    last.forget(1000000 << 32 | 1)
-    t.equal(box.peer().welcome.serial, 1000000, "it is taken, though nothing is told of it")
+    serial = last.welcome.serial + 1
+    last.exec(serial << 32 | 1, ["true"])
+    last.exited(serial << 32 | 1)
+    last.forget(serial << 32 | 1)
+    t.equal(box.peer().welcome.serial, serial, "it is taken, though nothing is told of it")
 
 
 def from_inside(t, box, peer):
