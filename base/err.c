@@ -30,6 +30,7 @@ static const char *const names[ERR_CODE_COUNT] = {
 	[ERR_START_FAILED]          = "start_failed",
 	[ERR_EXEC_ERROR]            = "exec_error",
 	[ERR_EXEC_TRANSPORT_ERROR]  = "exec_transport_error",
+	[ERR_BAD_GATEWAY]           = "bad_gateway",
 	[ERR_UNAVAILABLE]           = "unavailable",
 	[ERR_CAPACITY_EXCEEDED]     = "capacity_exceeded",
 	[ERR_TIMEOUT]               = "timeout",
@@ -38,6 +39,7 @@ static const char *const names[ERR_CODE_COUNT] = {
 	[ERR_DISK_LIMIT]            = "disk_limit",
 	[ERR_NETWORK_BLOCKED]       = "network_blocked",
 	[ERR_WATCH_LIMIT]           = "watch_limit",
+	[ERR_PORT_NOT_LISTENING]    = "port_not_listening",
 };
 /* clang-format on */
 

@@ -111,10 +111,9 @@ void log_line(enum log_level level, const char *format, ...)
 		atomic_fetch_add(&dropped, 1);
 }
 
-struct log_value log_value(struct str s)
+size_t log_escape(struct str s, char *ret, size_t size)
 {
 	static const char hex[] = "0123456789abcdef";
-	struct log_value v;
 	bool is_plain = s.len > 0;
 	size_t n = 0;
 
@@ -124,26 +123,35 @@ struct log_value log_value(struct str s)
 		is_plain = c > ' ' && c < 0x7f && c != '"' && c != '\\' && c != '=';
 	}
 	if (!is_plain)
-		v.text[n++] = '"';
+		ret[n++] = '"';
 	for (size_t i = 0; i < s.len; i++) {
 		unsigned char c = (unsigned char)s.at[i];
 
-		if (n > sizeof(v.text) - 10) {
-			memcpy(v.text + n, "...", 3);
+		if (n > size - 10) {
+			memcpy(ret + n, "...", 3);
 			n += 3;
 			break;
 		}
 		if (c < ' ' || c >= 0x7f || c == '"' || c == '\\') {
-			v.text[n++] = '\\';
-			v.text[n++] = 'x';
-			v.text[n++] = hex[c >> 4];
-			v.text[n++] = hex[c & 15];
+			ret[n++] = '\\';
+			ret[n++] = 'x';
+			ret[n++] = hex[c >> 4];
+			ret[n++] = hex[c & 15];
 		} else {
-			v.text[n++] = (char)c;
+			ret[n++] = (char)c;
 		}
 	}
 	if (!is_plain)
-		v.text[n++] = '"';
-	v.text[n] = '\0';
+		ret[n++] = '"';
+	ret[n] = '\0';
+	return n;
+}
+
+struct log_value log_value(struct str s)
+{
+	struct log_value v;
+
+	v.text[0] = '\0';
+	log_escape(s, v.text, sizeof(v.text));
 	return v;
 }

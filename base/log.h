@@ -30,5 +30,7 @@ struct log_value {
 
 /* Quoted and escaped if it needs to be, cut with "..." if it is long. */
 struct log_value log_value(struct str s);
+/* The same, into `size` bytes (at least 16), of which the last is a NUL. How long it is. */
+size_t log_escape(struct str s, char *ret, size_t size);
 
 #endif

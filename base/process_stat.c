@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +14,7 @@ int process_stat(pid_t pid, struct process_stat *ret)
 	char path[48], text[1024];
 	cleanup_fd int fd = -1;
 	long long parent;
-	unsigned long long start;
+	unsigned long long start, pending;
 	char state, *at;
 	ssize_t n;
 
@@ -29,9 +30,12 @@ int process_stat(pid_t pid, struct process_stat *ret)
 	at = strrchr(text, ')');
 	if (!at || sscanf(at + 1,
 			  " %c %lld %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
-			  " %*s %llu",
-			  &state, &parent, &start) != 3)
+			  " %*s %llu %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+			  &state, &parent, &start, &pending) != 4)
 		return -EBADMSG;
-	*ret = (struct process_stat){.state = state, .parent = (pid_t)parent, .start = start};
+	*ret = (struct process_stat){.state = state,
+				     .parent = (pid_t)parent,
+				     .start = start,
+				     .is_killed = pending >> (SIGKILL - 1) & 1};
 	return 0;
 }

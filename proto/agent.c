@@ -99,4 +99,19 @@ const struct frame_field agent_usage_fields[] = {
 const struct frame_field agent_empty_fields[] = {
 	END,
 };
+
+const struct frame_field agent_connect_fields[] = {
+	UP_TO(agent_connect, port, UINT16_MAX),
+	END,
+};
+
+const struct frame_field agent_connect_failed_fields[] = {
+	UP_TO(agent_connect_failed, error, ERRNO_MAX),
+	END,
+};
+
+const struct frame_field agent_listening_fields[] = {
+	BYTES(agent_listening, ports, AGENT_PORTS_MAX * 2),
+	END,
+};
 /* clang-format on */

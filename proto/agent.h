@@ -18,6 +18,14 @@
  *	TERMINATE        ──────────>        (SIGTERM to everything but init, terminals are hung up)
  *	                 <──────────        QUIET when nothing but init is left
  *	                 <──────────        HEARTBEAT, at most one a second
+ *	CONNECT          ──────────>        (from version 2 on)
+ *	                 <──────────        CONNECTED (+ fd) or CONNECT_FAILED, same tag
+ *	LISTENING        ──────────>        (from version 2 on)
+ *	                 <──────────        LISTENING_IS, same tag
+ *
+ * Each frame bears a version in which it is known, and none is newer than what WELCOME says: so a
+ * berthd can go on with sandboxes of an older one, whose init does not know all of it, or of a
+ * newer one.
  *
  * An exec's number is berthd's choice and unique within a generation. Init keeps what is known of
  * an exec until FORGET, also while nobody is connected; a new connection replaces the old one.
@@ -30,6 +38,8 @@
 #include "base/str.h"
 #include "proto/frame.h"
 
+#define AGENT_VERSION 2 /* the newest; what is not said to be newer is of FRAME_VERSION */
+
 #define AGENT_ARGS_MAX   (2 * 1024 * 1024) /* argv and env together; past a frame in a memfd */
 #define AGENT_EXECS_MAX  4096              /* that init keeps track of */
 #define AGENT_KEPT_MAX   1024              /* of them, AGENT_EXEC_KEPT; fewer with few files */
@@ -38,6 +48,7 @@
 #define AGENT_CELLS_MAX  65535
 #define AGENT_STRING_MAX 131072          /* one of them with its NUL, as the kernel has it */
 #define AGENT_SESSION    "berth-session" /* argv[0] of a session; the others: shells to try */
+#define AGENT_PORTS_MAX  64              /* that are told of those that somebody listens on */
 
 enum agent_type {
 	AGENT_HELLO = 1,
@@ -51,6 +62,8 @@ enum agent_type {
 			  */
 	AGENT_USAGE,     /* no fields */
 	AGENT_TERMINATE, /* no fields */
+	AGENT_CONNECT,   /* version 2 */
+	AGENT_LISTENING, /* version 2; no fields */
 
 	AGENT_WELCOME = 64,
 	AGENT_LIVE,
@@ -66,6 +79,9 @@ enum agent_type {
 	AGENT_USAGE_IS,
 	AGENT_QUIET,     /* no fields */
 	AGENT_HEARTBEAT, /* no fields */
+	AGENT_CONNECTED, /* no fields; the socket comes along, and may still be on its way */
+	AGENT_CONNECT_FAILED,
+	AGENT_LISTENING_IS,
 };
 
 struct agent_hello {
@@ -186,9 +202,24 @@ struct agent_usage {
 	uint64_t cpu_us;
 };
 
+/* To 127.0.0.1, and if nobody listens there to ::1. */
+struct agent_connect {
+	uint32_t port;
+};
+
+struct agent_connect_failed {
+	uint32_t error; /* errno */
+};
+
+/* Those that can be reached so: in order, each once, two bytes each, little-endian. */
+struct agent_listening {
+	struct str ports;
+};
+
 extern const struct frame_field agent_hello_fields[], agent_welcome_fields[], agent_exec_fields[],
 	agent_started_fields[], agent_refused_fields[], agent_live_fields[], agent_exited_fields[],
 	agent_exec_ref_fields[], agent_signal_fields[], agent_end_fields[], agent_ended_fields[],
-	agent_resize_fields[], agent_ping_fields[], agent_usage_fields[], agent_empty_fields[];
+	agent_resize_fields[], agent_ping_fields[], agent_usage_fields[], agent_empty_fields[],
+	agent_connect_fields[], agent_connect_failed_fields[], agent_listening_fields[];
 
 #endif

@@ -30,6 +30,7 @@ static const short statuses[] = {
 	[ERR_START_FAILED]          = 502,
 	[ERR_EXEC_ERROR]            = 502,
 	[ERR_EXEC_TRANSPORT_ERROR]  = 502,
+	[ERR_BAD_GATEWAY]           = 502,
 	[ERR_UNAVAILABLE]           = 503,
 	[ERR_CAPACITY_EXCEEDED]     = 503,
 	[ERR_TIMEOUT]               = 504,
@@ -38,6 +39,7 @@ static const short statuses[] = {
 	[ERR_DISK_LIMIT]            = 507,
 	[ERR_NETWORK_BLOCKED]       = 403,
 	[ERR_WATCH_LIMIT]           = 507,
+	[ERR_PORT_NOT_LISTENING]    = 502,
 };
 /* clang-format on */
 

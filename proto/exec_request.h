@@ -105,9 +105,10 @@ struct exec_end {
 	uint64_t duration_ms, cpu_ms, max_rss_bytes;
 	bool oom_suspected;
 	bool output_dropped; /* the client did not keep up while it was being ended */
+	bool is_tree_lost;   /* kept, and whether anything of it is left cannot be known */
 	bool in_session;     /* of a session's command, and then: */
 	bool session_restarted, is_fresh;
-	char message[256]; /* why it did not start or was lost; "" otherwise */
+	char message[256]; /* why it did not start or was lost, or what its end took; or "" */
 };
 
 /* "exited", "signaled", ... */

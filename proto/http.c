@@ -14,13 +14,23 @@ void http_parser_close(struct http_parser *p)
 	buf_close(&p->kept);
 }
 
-const struct str *http_header_find(const struct http_head *head, struct str name)
+const struct str *http_headers_find(const struct http_header *headers, size_t len, struct str name)
 {
-	for (size_t i = 0; i < head->headers_len; i++) {
-		if (str_eq_nocase(head->headers[i].name, name))
-			return &head->headers[i].value;
+	for (size_t i = 0; i < len; i++) {
+		if (str_eq_nocase(headers[i].name, name))
+			return &headers[i].value;
 	}
 	return NULL;
+}
+
+bool http_parser_is_idle(const struct http_parser *p)
+{
+	return p->framing_state == STATE_START && !buf_len(&p->kept);
+}
+
+const struct str *http_header_find(const struct http_head *head, struct str name)
+{
+	return http_headers_find(head->headers, head->headers_len, name);
 }
 
 bool http_list_has(struct str list, struct str token)

@@ -42,7 +42,8 @@ struct http_header {
 	struct str name, value;
 };
 
-enum http_framing { HTTP_NO_BODY, HTTP_SIZED, HTTP_CHUNKED };
+/* The last one is of responses only. */
+enum http_framing { HTTP_NO_BODY, HTTP_SIZED, HTTP_CHUNKED, HTTP_UNTIL_CLOSE };
 
 struct http_head {
 	enum http_method method;
@@ -68,10 +69,20 @@ struct http_parser {
 	uint64_t body_left;  /* of a sized body or the chunk under way */
 	uint32_t line_bytes; /* of the chunk line or the trailers under way */
 	uint8_t framing_state;
+	bool is_response; /* what is fed: an answer's errors are not the client's */
+	/*
+	 * Where the trailer lines of a chunked body go as they were sent, "Name: value\r\n" each;
+	 * all of them are there when the message is done. NULL: they are dropped. Its limit is
+	 * HTTP_TRAILER_MAX or more.
+	 */
+	struct buf *trailers;
+	bool is_bodiless; /* the response answers HEAD */
 };
 
 void http_parser_init(struct http_parser *p);
 void http_parser_close(struct http_parser *p);
+/* Nothing was fed of the next message. */
+bool http_parser_is_idle(const struct http_parser *p);
 
 /*
  * Takes bytes from the front of `in`. HTTP_DONE: `ret` is the whole head with its empty line; it

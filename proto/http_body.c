@@ -54,41 +54,39 @@ static void begin_chunked(struct http_parser *p)
 	p->line_bytes = 0;
 }
 
-static enum http_result refuse(struct http_parser *p, enum err_code code, const char *sentence,
-			       struct err *err)
+static enum http_result refuse_trailers(struct http_parser *p, int error, struct err *err)
 {
-	p->framing_state = STATE_BROKEN;
-	err_set(err, -EINVAL, code, "%s", sentence);
-	return HTTP_BAD;
+	if (error == -EMSGSIZE)
+		return http_refuse(p, ERR_HEAD_TOO_LARGE, err, "the trailers are larger than 8 kB");
+	return http_refuse(p, ERR_UNAVAILABLE, err, "there is no memory for the trailers");
 }
 
 static enum http_result refuse_byte(struct http_parser *p, struct err *err)
 {
+	enum err_code code = ERR_INVALID_REQUEST;
+
 	switch (p->framing_state) {
 	case STATE_SIZE:
-		return refuse(p, ERR_INVALID_REQUEST,
-			      "a chunk's size is not 1 to 16 hexadecimal digits below 2^63", err);
+		return http_refuse(p, code, err,
+				   "a chunk's size is not 1 to 16 hexadecimal digits below 2^63");
 	case STATE_EXTENSION:
-		return refuse(p, ERR_INVALID_REQUEST,
-			      "a chunk's extension holds white space or a control character, or is "
-			      "too long",
-			      err);
+		return http_refuse(p, code, err,
+				   "a chunk's extension holds white space or a control character, "
+				   "or is too long");
 	case STATE_DATA_CR:
-		return refuse(p, ERR_INVALID_REQUEST, "a chunk is longer than its size says", err);
+		return http_refuse(p, code, err, "a chunk is longer than its size says");
 	case STATE_TRAILER_START:
 	case STATE_TRAILER_NAME:
 	case STATE_TRAILER_VALUE:
 		if (p->line_bytes >= HTTP_TRAILER_MAX)
-			return refuse(p, ERR_HEAD_TOO_LARGE, "the trailers are larger than 8 kB",
-				      err);
-		return refuse(p, ERR_INVALID_REQUEST, "a trailer line is not a name and a value",
-			      err);
+			return refuse_trailers(p, -EMSGSIZE, err);
+		return http_refuse(p, code, err, "a trailer line is not a name and a value");
 	case STATE_BROKEN:
-		return refuse(p, ERR_INVALID_REQUEST,
-			      "an earlier part of this request was malformed", err);
+		return http_refuse(p, code, err, "an earlier part of this %s was malformed",
+				   http_noun(p->is_response));
 	default:
-		return refuse(p, ERR_INVALID_REQUEST,
-			      "a CR in the body's framing is not followed by LF", err);
+		return http_refuse(p, code, err,
+				   "a CR in the body's framing is not followed by LF");
 	}
 }
 
@@ -215,11 +213,42 @@ static bool agrees(struct http_parser *p, struct sink *sink, const char *at, siz
 	return error == HPE_PAUSED && llhttp_get_error_pos(&p->llhttp) == at + len;
 }
 
+/* Does a byte read in this state belong to a trailer line? The last, empty one is none. */
+static bool is_trailer(enum http_state state, enum http_state next)
+{
+	return state >= STATE_TRAILER_START && state <= STATE_TRAILER_LF &&
+	       next != STATE_TRAILER_LAST_LF;
+}
+
+/*
+ * Steps over whatever framing follows in[*at], up to the next data, the message's end, or a byte
+ * that does not fit: then false. Counts the bytes of trailer lines, which are the last ones but
+ * for the empty line behind them.
+ */
+static bool pass_framing(struct http_parser *p, struct str in, size_t *at, struct str *trailers)
+{
+	while (*at < in.len && p->framing_state != STATE_DATA && p->framing_state != STATE_START) {
+		enum http_state next = step(p, in.at[*at]);
+
+		if (next == STATE_BROKEN)
+			return false;
+		if (is_trailer(p->framing_state, next)) {
+			if (trailers->len == 0)
+				trailers->at = in.at + *at;
+			trailers->len++;
+		}
+		p->framing_state = next;
+		++*at;
+	}
+	return true;
+}
+
 static enum http_result feed_chunked(struct http_parser *p, struct str *in, struct sink *sink,
 				     struct err *err)
 {
 	while (in->len > 0 && p->framing_state != STATE_START) {
-		bool is_bad = false;
+		struct str trailers = {NULL, 0};
+		bool is_good;
 		size_t n = 0;
 
 		if (p->framing_state == STATE_DATA) {
@@ -229,25 +258,21 @@ static enum http_result feed_chunked(struct http_parser *p, struct str *in, stru
 			if (p->body_left == 0)
 				p->framing_state = STATE_DATA_CR;
 		}
-		/* Whatever framing follows, up to the next data or the message's end. */
-		while (n < in->len && p->framing_state != STATE_DATA &&
-		       p->framing_state != STATE_START && !is_bad) {
-			enum http_state next = step(p, in->at[n]);
-
-			is_bad = next == STATE_BROKEN;
-			if (!is_bad) {
-				p->framing_state = next;
-				n++;
-			}
-		}
+		is_good = pass_framing(p, *in, &n, &trailers);
 		/* llhttp is asked first, so that the answer does not depend on where the bytes were
 		 * cut. */
 		if (!agrees(p, sink, in->at, n))
-			return refuse(p, ERR_INVALID_REQUEST,
-				      "the body's chunks or trailers are malformed", err);
+			return http_refuse(p, ERR_INVALID_REQUEST, err,
+					   "the body's chunks or trailers are malformed");
 		skip(in, n);
-		if (is_bad)
+		if (!is_good)
 			return refuse_byte(p, err);
+		if (p->trailers && trailers.len > 0) {
+			int r = buf_append_str(p->trailers, trailers);
+
+			if (r < 0)
+				return refuse_trailers(p, r, err);
+		}
 	}
 	return p->framing_state == STATE_START ? HTTP_DONE : HTTP_MORE;
 }

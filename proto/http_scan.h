@@ -1,6 +1,7 @@
 /*
  * Private to proto/http*.c: which bytes may stand where, our scan of a complete head, and where a
- * parser stands between two feeds.
+ * parser stands between two feeds. Requests and responses are read by the same code; what differs
+ * is the first line, what sentences call the message, and the code of its errors.
  */
 #ifndef BERTH_PROTO_HTTP_SCAN_H
 #define BERTH_PROTO_HTTP_SCAN_H
@@ -10,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "proto/http.h"
 
 enum http_byte {
 	HTTP_BYTE_TOKEN = 1,   /* of a method or a field name */
@@ -38,7 +40,7 @@ static inline bool http_byte_is(char c, enum http_byte kind)
 enum http_state {
 	STATE_START,      /* between two messages */
 	STATE_START_LF,   /* an empty line in front of the request: its CR was there */
-	STATE_FIRST,      /* the request's first byte comes now */
+	STATE_FIRST,      /* the message's first byte comes now */
 	STATE_LINE,       /* within a line of the head */
 	STATE_LINE_LF,    /* the line's CR was there */
 	STATE_LINE_START, /* the next line's first byte comes now */
@@ -59,22 +61,51 @@ enum http_state {
 	STATE_BROKEN, /* the framing is lost */
 };
 
-struct http_request_line {
-	struct str method;
-	struct str target;
+/* A head's first line: that of a request or that of a response. */
+struct http_start {
+	bool is_response;
+	struct str method, target;
+	int status;
+	struct str reason;
 	int minor;
 	size_t headers_len; /* lines that follow it */
 };
 
+static inline const char *http_noun(bool is_response)
+{
+	return is_response ? "response" : "request";
+}
+
 /*
- * Refuses what llhttp's strict mode lets pass, in the request line and in every header line.
- * `head` ends with its empty line.
+ * Errors are set with the codes of requests; in those of responses this puts the one that says that
+ * it is the server's fault.
  */
-int http_scan_head(struct str head, struct http_request_line *ret, struct err *err);
+void http_blame(bool is_response, struct err *err);
+
+/* The framing is lost: says why, and holds no memory any more. Returns HTTP_BAD. */
+__attribute__((format(printf, 4, 5))) enum http_result
+http_refuse(struct http_parser *p, enum err_code code, struct err *err, const char *format, ...);
+
+/* http_head_feed() and http_response_feed(), by p->is_response. */
+enum http_result http_feed(struct http_parser *p, struct str *in, struct str *ret, struct err *err);
+
+/* The head was parsed, and that is how its body ends: a place to feed it from. */
+void http_begin_body(struct http_parser *p, enum http_framing framing, uint64_t length);
+
+/*
+ * Refuses what llhttp's strict mode lets pass, in the first line and in every header line. `head`
+ * ends with its empty line. Of `start` is_response is given.
+ */
+int http_scan_head(struct str head, struct http_start *start, struct err *err);
 
 /* A host name, an IPv4 address or a bracketed IPv6 address, and maybe a port. */
 bool http_is_host(struct str host);
 
+const struct str *http_headers_find(const struct http_header *headers, size_t len, struct str name);
+
 struct str http_trim(struct str s);
+
+/* Every byte is one of that kind. */
+bool http_is_all(struct str s, enum http_byte kind);
 
 #endif

@@ -88,6 +88,24 @@ enum keeper_start_flags {
 		1, /* the root; /workspace, /tmp, /run and /dev/shm stay writable */
 };
 
+/*
+ * What a limit may be, so that a sandbox can be started and run a command. In less memory not even
+ * the runtime's own process fits; init takes one process and some twenty files itself, a command
+ * with its supervisor two; the kernel's shortest quota is a millisecond in a tenth of a second; and
+ * crun writes its seccomp filter, some kilobytes, into a file when the limit holds already.
+ */
+/* clang-format off */
+#define KEEPER_MEMORY_MIN    (8ULL << 20)
+#define KEEPER_MEMORY_MAX    (1ULL << 50) /* and of swap */
+#define KEEPER_CPU_MILLI_MIN 10
+#define KEEPER_CPU_MILLI_MAX 1000000
+#define KEEPER_PIDS_MIN      8
+#define KEEPER_PIDS_MAX      4194304 /* PID_MAX_LIMIT: the kernel has no more */
+#define KEEPER_FILES_MIN     64
+#define KEEPER_FILES_MAX     1048576
+#define KEEPER_FILE_SIZE_MIN (64ULL << 10)
+/* clang-format on */
+
 /* Limits: 0 for the default. */
 struct keeper_start {
 	struct str id;

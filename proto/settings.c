@@ -7,15 +7,11 @@
 #include "base/cleanup.h"
 #include "proto/agent.h"
 #include "proto/frame.h"
+#include "proto/keeper.h"
 #include "proto/sandbox_id.h"
 #include "proto/settings_times.h"
 
-#define MEMORY_MIN (8ULL * 1024 * 1024) /* below it not even the runtime's own part fits */
-#define CPUS_MIN   0.01
-#define CPUS_MAX   65536
-#define PIDS_MAX   4194304 /* PID_MAX_LIMIT: the kernel has no more */
-#define FILES_MAX  1048576
-#define OUTPUT_MIN 65536
+#define OUTPUT_MIN (64ULL << 10)
 
 #define ENV_CHANGES_MAX 1000
 
@@ -36,7 +32,7 @@ struct body {
 	struct json_map env, labels;
 	bool env_given, labels_given;
 	struct settings_times_words times;
-	bool keep_alive;
+	bool keep_alive, hold_open_sockets;
 
 	/* What is not there yet. */
 	struct {
@@ -45,7 +41,7 @@ struct body {
 		uint64_t max_requests, max_bytes;
 		bool requests_given, bytes_given, credentials_given;
 	} network;
-	bool hold_open_sockets, mounts_given;
+	bool mounts_given;
 
 	/* The bridge's. */
 	bool ports_given, timeout_given, create_timeout_given;
@@ -159,7 +155,6 @@ static int check_unsupported(const struct body *b, struct err *err)
 		bool is_asked_for;
 		const char *field;
 	} fields[] = {
-		{b->hold_open_sockets, "hold_open_sockets"},
 		{is_networked, "network.mode"},
 		{b->network.allow.len, "network.allow"},
 		{b->network.deny.len, "network.deny"},
@@ -229,20 +224,40 @@ static int check_names(const struct body *b, struct err *err)
 }
 
 /* 0 is the default, everywhere. */
-static int take_limits(const struct body *b, struct settings_limits *ret, struct err *err)
+static int check_limits(const struct body *b, struct err *err)
 {
-	if (b->limits.memory && b->limits.memory < MEMORY_MIN)
-		return refuse(err, "limits.memory must be at least 8M, or 0 for the default");
-	if (b->limits.cpus != 0 && !(b->limits.cpus >= CPUS_MIN && b->limits.cpus <= CPUS_MAX))
-		return refuse(err, "limits.cpus must be from 0.01 to 65536, or 0 for the default");
-	if (b->limits.pids > PIDS_MAX)
-		return refuse(err, "limits.pids must be at most 4194304");
-	if (b->limits.files > FILES_MAX)
-		return refuse(err, "limits.files must be at most 1048576");
-	if (b->limits.output_bytes && b->limits.output_bytes < OUTPUT_MIN)
-		return refuse(err,
-			      "limits.output_bytes must be at least 64K, or 0 for the default");
-	*ret = (struct settings_limits){
+	const double cpus_min = KEEPER_CPU_MILLI_MIN / 1000.0;
+	const double cpus_max = KEEPER_CPU_MILLI_MAX / 1000.0;
+	const struct {
+		const char *field, *range;
+		uint64_t value, min, max;
+	} limits[] = {
+		{"memory", "from 8M to 1024T", b->limits.memory, KEEPER_MEMORY_MIN,
+		 KEEPER_MEMORY_MAX},
+		{"swap", "at most 1024T", b->limits.swap, 0, KEEPER_MEMORY_MAX},
+		{"pids", "from 8 to 4194304", b->limits.pids, KEEPER_PIDS_MIN, KEEPER_PIDS_MAX},
+		{"files", "from 64 to 1048576", b->limits.files, KEEPER_FILES_MIN,
+		 KEEPER_FILES_MAX},
+		{"file_size", "at least 64K", b->limits.file_size, KEEPER_FILE_SIZE_MIN, INT64_MAX},
+		{"output_bytes", "at least 64K", b->limits.output_bytes, OUTPUT_MIN, INT64_MAX},
+	};
+
+	for (size_t i = 0; i < array_len(limits); i++) {
+		uint64_t value = limits[i].value;
+
+		if (value && (value < limits[i].min || value > limits[i].max))
+			return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+				       "limits.%s must be %s, or 0 for the default",
+				       limits[i].field, limits[i].range);
+	}
+	if (b->limits.cpus != 0 && !(b->limits.cpus >= cpus_min && b->limits.cpus <= cpus_max))
+		return refuse(err, "limits.cpus must be from 0.01 to 1000, or 0 for the default");
+	return 0;
+}
+
+static struct settings_limits take_limits(const struct body *b)
+{
+	return (struct settings_limits){
 		.memory_bytes = b->limits.memory,
 		.swap_bytes = b->limits.swap,
 		.cpu_milli = (uint32_t)(b->limits.cpus * 1000 + 0.5),
@@ -251,7 +266,6 @@ static int take_limits(const struct body *b, struct settings_limits *ret, struct
 		.file_size = b->limits.file_size,
 		.output_bytes = b->limits.output_bytes,
 	};
-	return 0;
 }
 
 /* What a map of this field may be, in words and figures. */
@@ -329,12 +343,9 @@ static int take_body(const struct body *b, struct settings *settings, struct err
 	static const struct list_rule labels_rule = {"labels", SETTINGS_LABELS_MAX, SIZE_MAX};
 	enum sleep_mode sleep_mode = settings->sleep_mode;
 	struct settings_times times = settings->times;
-	struct settings_limits limits;
 	struct str env = {NULL, 0}, labels = {NULL, 0};
-	int r = take_limits(b, &limits, err);
+	int r = settings_times_read(&b->times, &times, &sleep_mode, err);
 
-	if (r == 0)
-		r = settings_times_read(&b->times, &times, &sleep_mode, err);
 	if (r == 0 && b->env_given)
 		r = make_list(&b->env, &env_rule, &env, err);
 	if (r == 0 && b->labels_given)
@@ -343,10 +354,11 @@ static int take_body(const struct body *b, struct settings *settings, struct err
 		free((char *)env.at);
 		return r;
 	}
-	settings->limits = limits;
+	settings->limits = take_limits(b);
 	settings->times = times;
 	settings->sleep_mode = sleep_mode;
 	settings->keep_alive = b->keep_alive;
+	settings->hold_open_sockets = b->hold_open_sockets;
 	settings->is_read_only = b->is_read_only;
 	if (b->image_given)
 		memcpy(settings->image, b->image.at, b->image.len + 1);
@@ -365,6 +377,7 @@ static int read_body(struct arena *arena, struct str text, const struct settings
 	*ret = (struct body){
 		.is_read_only = before->is_read_only,
 		.keep_alive = before->keep_alive,
+		.hold_open_sockets = before->hold_open_sockets,
 		.limits.memory = before->limits.memory_bytes,
 		.limits.swap = before->limits.swap_bytes,
 		.limits.cpus = before->limits.cpu_milli / 1000.0,
@@ -389,6 +402,8 @@ int settings_read(struct arena *arena, struct str body, struct settings_request 
 
 	if (r == 0 && ret->is_strict)
 		r = check_bridge(&b, err);
+	if (r == 0)
+		r = check_limits(&b, err);
 	if (r == 0)
 		r = take_body(&b, &ret->settings, err);
 	if (r < 0)
@@ -512,6 +527,19 @@ bool settings_start_alike(const struct settings *a, const struct settings *b)
 	       x->file_size == y->file_size;
 }
 
+/* Not by memcmp: a struct has holes. */
+bool settings_equal(const struct settings *a, const struct settings *b)
+{
+	const struct settings_times *t = &a->times, *u = &b->times;
+
+	return settings_start_alike(a, b) && str_eq(a->env, b->env) &&
+	       str_eq(a->labels, b->labels) && a->keep_alive == b->keep_alive &&
+	       a->hold_open_sockets == b->hold_open_sockets && a->sleep_mode == b->sleep_mode &&
+	       t->sleep_after == u->sleep_after && t->max_awake == u->max_awake &&
+	       t->stop_after == u->stop_after && t->delete_after == u->delete_after &&
+	       t->stop_grace == u->stop_grace && a->limits.output_bytes == b->limits.output_bytes;
+}
+
 void settings_write(const struct settings *settings, struct json_writer *w)
 {
 	json_key(w, "image");
@@ -519,6 +547,8 @@ void settings_write(const struct settings *settings, struct json_writer *w)
 	json_key(w, "read_only");
 	json_bool(w, settings->is_read_only);
 	settings_times_write(settings, w);
+	json_key(w, "hold_open_sockets");
+	json_bool(w, settings->hold_open_sockets);
 	write_limits(w, &settings->limits);
 	json_key(w, "network");
 	json_object(w);
@@ -540,6 +570,7 @@ int settings_store(const struct settings *settings, struct buf *out)
 	return json_writer_end(&w, out);
 }
 
+/* Limits are not checked again: those that were stored when less was asked of them still count. */
 int settings_restore(struct arena *arena, struct str text, struct settings *ret, struct err *err)
 {
 	struct settings settings;

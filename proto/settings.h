@@ -46,7 +46,8 @@ struct settings_times {
 struct settings {
 	char image[64];
 	bool is_read_only;
-	bool keep_alive; /* never idle; only max_awake ends that */
+	bool keep_alive;        /* never idle; only max_awake ends that */
+	bool hold_open_sockets; /* of previews: also silent ones keep it awake */
 	enum sleep_mode sleep_mode;
 	struct settings_times times;
 	struct settings_limits limits;
@@ -62,6 +63,7 @@ int settings_copy(struct settings *ret, const struct settings *settings);
 const char *sleep_mode_name(enum sleep_mode mode);
 int sleep_mode_parse(struct str word, enum sleep_mode *ret);
 
+bool settings_equal(const struct settings *a, const struct settings *b);
 /* Whether a sandbox that was started with the one would be started otherwise with the other. */
 bool settings_start_alike(const struct settings *a, const struct settings *b);
 

@@ -24,6 +24,7 @@ union any {
 	struct file_entry file_entry;
 };
 
+/* clang-format off */
 static const struct frame_field *const tables[] = {
 	agent_hello_fields,    agent_welcome_fields,  agent_exec_fields,   agent_started_fields,
 	agent_refused_fields,  agent_live_fields,     agent_exited_fields, agent_exec_ref_fields,
@@ -33,8 +34,10 @@ static const struct frame_field *const tables[] = {
 	keeper_group_fields,   keeper_failed_fields,  keeper_stats_fields, keeper_usage_fields,
 	keeper_adopted_fields, keeper_done_fields,    file_request_fields, file_go_fields,
 	file_result_fields,    file_entry_fields,     file_data_fields,    file_end_fields,
-	agent_resize_fields,   agent_usage_fields,    agent_empty_fields,
+	agent_resize_fields,   agent_usage_fields,    agent_empty_fields,  agent_connect_fields,
+	agent_connect_failed_fields, agent_listening_fields,
 };
+/* clang-format on */
 
 static void walk_list(struct str list)
 {

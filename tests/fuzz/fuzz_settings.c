@@ -9,18 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_same(const struct settings *a, const struct settings *b)
 {
-	assert(strcmp(a->image, b->image) == 0 && a->is_read_only == b->is_read_only);
-	assert(a->limits.memory_bytes == b->limits.memory_bytes &&
-	       a->limits.swap_bytes == b->limits.swap_bytes &&
-	       a->limits.cpu_milli == b->limits.cpu_milli && a->limits.pids == b->limits.pids &&
-	       a->limits.files == b->limits.files && a->limits.file_size == b->limits.file_size);
-	assert(a->times.sleep_after == b->times.sleep_after &&
-	       a->times.max_awake == b->times.max_awake &&
-	       a->times.stop_after == b->times.stop_after &&
-	       a->times.stop_grace == b->times.stop_grace &&
-	       a->times.delete_after == b->times.delete_after && a->sleep_mode == b->sleep_mode &&
-	       a->keep_alive == b->keep_alive);
-	assert(str_eq(a->env, b->env) && str_eq(a->labels, b->labels));
+	assert(settings_equal(a, b));
 	assert(frame_list_count(a->env) >= 0 && frame_list_count(a->labels) >= 0);
 }
 

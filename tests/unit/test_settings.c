@@ -18,22 +18,6 @@ static int read_text(struct settings_request *q, const char *text)
 	return settings_read(&arena, str_of(text), q, &err);
 }
 
-/* Not by memcmp: a struct has holes. */
-static bool is_same(const struct settings *a, const struct settings *b)
-{
-	const struct settings_limits *x = &a->limits, *y = &b->limits;
-	const struct settings_times *t = &a->times, *u = &b->times;
-
-	return strcmp(a->image, b->image) == 0 && a->is_read_only == b->is_read_only &&
-	       str_eq(a->env, b->env) && str_eq(a->labels, b->labels) &&
-	       x->memory_bytes == y->memory_bytes && x->swap_bytes == y->swap_bytes &&
-	       x->cpu_milli == y->cpu_milli && x->pids == y->pids && x->files == y->files &&
-	       x->file_size == y->file_size && a->keep_alive == b->keep_alive &&
-	       a->sleep_mode == b->sleep_mode && t->sleep_after == u->sleep_after &&
-	       t->max_awake == u->max_awake && t->stop_after == u->stop_after &&
-	       t->delete_after == u->delete_after && t->stop_grace == u->stop_grace;
-}
-
 static bool has_list(struct str list, const char *wanted, size_t len)
 {
 	return str_eq(list, (struct str){wanted, len});
@@ -137,16 +121,55 @@ static void test_start_alike(void)
 	struct settings before;
 
 	settings_init(&q.settings);
-	check(settings_copy(&before, &q.settings) == 0 && is_same(&before, &q.settings));
+	check(settings_copy(&before, &q.settings) == 0 && settings_equal(&before, &q.settings));
 	check(read_text(&q, "{\"sleep_after\":\"1s\",\"sleep_mode\":\"stop\",\"keep_alive\":true,"
 			    "\"max_awake\":\"1s\",\"stop_after\":\"1s\","
 			    "\"delete_after\":\"1s\"}") == 0);
-	check(!is_same(&before, &q.settings) && settings_start_alike(&before, &q.settings));
-	check(read_text(&q, "{\"limits\":{\"pids\":7}}") == 0);
+	check(!settings_equal(&before, &q.settings) && settings_start_alike(&before, &q.settings));
+	check(read_text(&q, "{\"limits\":{\"pids\":8}}") == 0);
 	check(!settings_start_alike(&before, &q.settings));
 	tap_ok("how it sleeps needs no new start");
 	settings_close(&before);
 	settings_close(&q.settings);
+}
+
+static void test_equal(void)
+{
+	static const char *const changes[] = {
+		"{\"image\":\"x\"}",
+		"{\"read_only\":true}",
+		"{\"env\":{\"A\":\"1\"}}",
+		"{\"labels\":{\"A\":\"1\"}}",
+		"{\"keep_alive\":true}",
+		"{\"hold_open_sockets\":true}",
+		"{\"sleep_mode\":\"stop\"}",
+		"{\"sleep_after\":\"1s\"}",
+		"{\"max_awake\":\"1s\"}",
+		"{\"stop_after\":\"1s\"}",
+		"{\"delete_after\":\"1s\"}",
+		"{\"stop_grace\":\"1s\"}",
+		"{\"limits\":{\"memory\":\"8M\"}}",
+		"{\"limits\":{\"swap\":\"8M\"}}",
+		"{\"limits\":{\"cpus\":1}}",
+		"{\"limits\":{\"pids\":8}}",
+		"{\"limits\":{\"files\":64}}",
+		"{\"limits\":{\"file_size\":\"64K\"}}",
+		"{\"limits\":{\"output_bytes\":\"64K\"}}",
+	};
+
+	for (size_t i = 0; i < array_len(changes); i++) {
+		struct settings_request q = {0};
+		struct settings before, after;
+
+		settings_init(&q.settings);
+		settings_init(&before);
+		check(read_text(&q, changes[i]) == 0 && !settings_equal(&before, &q.settings));
+		check(settings_copy(&after, &q.settings) == 0);
+		check(read_text(&q, changes[i]) == 0 && settings_equal(&after, &q.settings));
+		settings_close(&after);
+		settings_close(&q.settings);
+	}
+	tap_ok("each setting makes a difference, and none twice");
 }
 
 struct bad {
@@ -178,7 +201,7 @@ static const struct bad bad[] = {
 	{"{\"delete_after\":\"1\"}", "delete_after must be \"never\" or a", ERR_INVALID_REQUEST},
 	{"{\"keep_alive\":\"yes\"}", "keep_alive must be", ERR_INVALID_REQUEST},
 	{"{\"keep_alive\":true,\"env\":{\"\":\"\"}}", "a name in env", ERR_INVALID_REQUEST},
-	{"{\"hold_open_sockets\":true}", "hold_open_sockets is not", ERR_UNSUPPORTED},
+	{"{\"hold_open_sockets\":1}", "hold_open_sockets must be", ERR_INVALID_REQUEST},
 	{"{\"network\":{\"mode\":\"full\"}}", "network.mode is not", ERR_UNSUPPORTED},
 	{"{\"network\":{\"mode\":\"allow\"}}", "network.mode is not", ERR_UNSUPPORTED},
 	{"{\"network\":{\"mode\":\"ful\"}}", "network.mode must be", ERR_INVALID_REQUEST},
@@ -193,11 +216,19 @@ static const struct bad bad[] = {
 	{"{\"limits\":{\"disk\":\"1G\"}}", "limits.disk is not", ERR_UNSUPPORTED},
 	{"{\"limits\":{\"inodes\":1}}", "limits.inodes is not", ERR_UNSUPPORTED},
 	{"{\"limits\":{\"output_bytes\":1}}", "limits.output_bytes must be", ERR_INVALID_REQUEST},
-	{"{\"limits\":{\"memory\":\"1\"}}", "limits.memory must be at least 8M", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"memory\":\"1\"}}", "limits.memory must be from 8M to 1024T, or 0 for the default",
+	 ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"memory\":\"1025T\"}}", "limits.memory must be from 8M", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"swap\":\"1025T\"}}", "limits.swap must be at most 1024T", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"memory\":\"lots\"}}", "limits.memory must be a size", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"cpus\":-1}}", "limits.cpus must be", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"cpus\":1e-3}}", "limits.cpus must be", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"cpus\":1e300}}", "limits.cpus must be", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"cpus\":1001}}", "limits.cpus must be from 0.01 to 1000", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"pids\":7}}", "limits.pids must be from 8 to 4194304", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"files\":63}}", "limits.files must be from 64 to 1048576", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"file_size\":65535}}", "limits.file_size must be at least 64K, or 0",
+	 ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"pids\":4194305}}", "limits.pids must be", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"files\":4294967297}}", "limits.files must be", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"cores\":1}}", "unknown field \"limits.cores\"", ERR_INVALID_REQUEST},
@@ -226,14 +257,14 @@ static void test_refused(void)
 
 	settings_init(&q.settings);
 	check(read_text(&q, "{\"env\":{\"K\":\"v\"},\"labels\":{\"l\":\"w\"},"
-			    "\"sleep_after\":\"7s\",\"limits\":{\"pids\":7}}") == 0);
+			    "\"sleep_after\":\"7s\",\"limits\":{\"pids\":9}}") == 0);
 	before = q.settings;
 	for (size_t i = 0; i < array_len(bad); i++) {
 		check(read_text(&q, bad[i].text) < 0 && err.code == bad[i].code);
 		if (!strstr(err.sentence, bad[i].sentence) || err.code != bad[i].code)
 			printf("# %s: %s\n", bad[i].text, err.sentence);
 		check(strstr(err.sentence, bad[i].sentence));
-		check(is_same(&before, &q.settings));
+		check(settings_equal(&before, &q.settings));
 	}
 	tap_ok("wrong, unknown and unsupported fields are named, and change nothing");
 	settings_close(&q.settings);
@@ -305,19 +336,24 @@ static void test_store(void)
 	buf_init(&text, 4096);
 	check(read_text(&q, "{\"image\":\"x\",\"read_only\":true,\"env\":{\"A\":\"\\u00e4=\\n\","
 			    "\"B\":\"\"},\"labels\":{\"t\":\"1\"},\"limits\":{\"cpus\":0.123,"
-			    "\"memory\":\"9T\",\"pids\":3},\"sleep_after\":\"150ms\","
+			    "\"memory\":\"9T\",\"pids\":30},\"sleep_after\":\"150ms\","
 			    "\"max_awake\":\"36h\",\"delete_after\":\"7d\",\"keep_alive\":true,"
+			    "\"hold_open_sockets\":true,"
 			    "\"sleep_mode\":\"stop\"}") == 0);
 	check(settings_store(&q.settings, &text) == 0);
 	arena_close(&arena);
 	check(settings_restore(&arena, (struct str){buf_at(&text), buf_len(&text)}, &back, &err) ==
 	      0);
 	check_str(back.image, "x");
-	check(is_same(&back, &q.settings));
+	check(settings_equal(&back, &q.settings));
 	check(back.times.delete_after == 7 * 86400000 && back.keep_alive);
+	check(back.hold_open_sockets);
 	settings_close(&back);
 	check(settings_restore(&arena, STR("{\"image\":\"host\"}"), &back, &err) == 0);
 	check(back.times.sleep_after == 600000 && back.times.stop_after == SETTINGS_NEVER);
+	settings_close(&back);
+	check(settings_restore(&arena, STR("{\"limits\":{\"pids\":1}}"), &back, &err) == 0);
+	check(back.limits.pids == 1);
 	settings_close(&back);
 	check(settings_restore(&arena, STR("{\"pids\":1}"), &back, &err) == -EINVAL);
 	check_str(err.sentence, "the stored settings cannot be read: unknown field \"pids\"");
@@ -345,7 +381,8 @@ static void test_write(void)
 	check_str(buf_at(&text),
 		  "{\"image\":\"host\",\"read_only\":false,\"sleep_after\":\"10m\","
 		  "\"max_awake\":\"90m\",\"stop_after\":\"1500ms\",\"delete_after\":\"never\","
-		  "\"stop_grace\":\"10s\",\"sleep_mode\":\"auto\",\"keep_alive\":false,\"limits\":{"
+		  "\"stop_grace\":\"10s\",\"sleep_mode\":\"auto\",\"keep_alive\":false,"
+		  "\"hold_open_sockets\":false,\"limits\":{"
 		  "\"memory\":null,"
 		  "\"swap\":null,\"cpus\":1.5,\"pids\":null,\"files\":null,\"file_size\":null,"
 		  "\"output_bytes\":null},"
@@ -403,6 +440,7 @@ int main(void)
 	test_all();
 	test_times();
 	test_start_alike();
+	test_equal();
 	test_refused();
 	test_bridge();
 	test_size();
