@@ -14,7 +14,7 @@
 	} while (0)
 
 #define BACKLOG    64
-#define NOTICE_MAX 64 /* bytes of the longest frame that init sends */
+#define NOTICE_MAX 160 /* bytes of the longest frame that init sends */
 
 int channel_init(struct channel *c, int bound_fd)
 {

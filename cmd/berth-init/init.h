@@ -8,6 +8,7 @@
  *	session.c    shells that run commands one by one
  *	usage.c      what all of it has used
  *	heartbeat.c  how those inside say that they are busy
+ *	ports.c      connections to those inside, for berthd
  */
 #ifndef BERTH_INIT_INIT_H
 #define BERTH_INIT_INIT_H
@@ -29,7 +30,11 @@ struct answer {
 		struct agent_ended ended;
 		struct agent_ping pong;
 		struct agent_usage usage;
+		struct agent_connect_failed connect_failed;
+		struct agent_listening listening;
 	} value;
+	bool has_fd; /* that goes along, and is closed then */
+	int fd;
 };
 
 enum output_state {
@@ -41,6 +46,7 @@ enum output_state {
 struct init {
 	int epoll_fd, signal_fd;
 	bool is_stopping, has_children;
+	bool is_ending; /* all have had their SIGTERM: many take a second one for a harder word */
 	unsigned quiets_due; /* by the peer that is connected now: once nothing runs any more */
 	bool is_deaf; /* no descriptor was left for who wants to come in: not before listen_ms */
 	uint64_t next_tick_ms, listen_ms;
@@ -48,6 +54,7 @@ struct init {
 	uint32_t watched; /* epoll's events for the connection */
 	uint32_t serial;  /* the highest of an exec that was asked for */
 	struct answer answer;
+	char ports[AGENT_PORTS_MAX * 2]; /* of the answer */
 	struct channel channel;
 	struct args args;
 	struct launch launch;
@@ -60,6 +67,8 @@ struct init {
  * have ended after a SIGTERM from outside, or with a negative errno. */
 int loop_run(struct init *init);
 void loop_drop_connection(struct init *init);
+/* The answer was sent, or nobody will read it. */
+void loop_drop_answer(struct init *init);
 /* Asks all but init to end. */
 void loop_terminate(struct init *init);
 int loop_watch_supervisor(struct init *init, struct exec *exec);

@@ -150,7 +150,7 @@ static void reap(struct init *init)
  * talks to are deaf as well, but not to a lost line. And who is stopped hears of nothing before it
  * goes on.
  */
-void loop_terminate(struct init *init)
+static void signal_all(struct init *init)
 {
 	for (unsigned i = 0; i < init->execs.touched; i++) {
 		if (init->execs.all[i].supervisor_fd >= 0)
@@ -158,6 +158,13 @@ void loop_terminate(struct init *init)
 	}
 	kill(-1, SIGTERM);
 	kill(-1, SIGCONT);
+}
+
+void loop_terminate(struct init *init)
+{
+	if (!init->is_ending)
+		signal_all(init);
+	init->is_ending = true;
 	reap(init); /* there may be nobody whose end would tell us that nobody is left */
 }
 
@@ -180,10 +187,18 @@ static void on_signals(struct init *init)
 	while (read(init->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (is_stop(&info)) {
 			init->is_stopping = true;
+			init->is_ending = false; /* somebody else says so */
 			loop_terminate(init);
 		}
 	}
 	reap(init);
+}
+
+void loop_drop_answer(struct init *init)
+{
+	if (init->answer.type && init->answer.has_fd)
+		close(init->answer.fd);
+	init->answer.type = 0;
 }
 
 /* By hand, because a child that is just being made may hold it too for a moment. */
@@ -195,7 +210,7 @@ void loop_drop_connection(struct init *init)
 	}
 	init->channel.fd = -1;
 	init->channel.version = 0;
-	init->answer.type = 0;
+	loop_drop_answer(init);
 	init->quiets_due = 0;
 	init->heartbeat.is_due = false;
 	init->output = OUTPUT_OPEN;

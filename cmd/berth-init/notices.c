@@ -101,9 +101,9 @@ static int send_next(struct init *init)
 	if (answer->type) {
 		error = channel_send(&init->channel,
 				     &(struct notice){answer->type, answer->tag, answer->fields,
-						      &answer->value});
+						      &answer->value, &answer->fd, answer->has_fd});
 		if (error == 0)
-			init->answer.type = 0;
+			loop_drop_answer(init);
 		return error;
 	}
 	if (list_is_empty(&init->execs.due))

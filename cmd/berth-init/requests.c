@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include "cmd/berth-init/clock.h"
+#include "cmd/berth-init/ports.h"
 #include "cmd/berth-init/session.h"
 #include "cmd/berth-init/supervisor.h"
 #include "cmd/berth-init/tree.h"
@@ -21,7 +22,7 @@
 static int handle_hello(struct init *init, struct message *m)
 {
 	struct agent_hello hello;
-	uint16_t version = FRAME_VERSION;
+	uint16_t version = AGENT_VERSION;
 
 	if (frame_decode(m->bytes, agent_hello_fields, &hello) < 0 || hello.version == 0)
 		return -EBADMSG;
@@ -199,6 +200,7 @@ static int handle_exec(struct init *init, struct message *m)
 		return -EBADMSG;
 	if (agent_serial(request.exec) > init->serial)
 		init->serial = agent_serial(request.exec);
+	init->is_ending = false;
 	refused = check_exec(init, &request, m);
 	if (refused.error) {
 		answer_refused(init, m, refused);
@@ -383,6 +385,38 @@ static int handle_terminate(struct init *init, struct message *m)
 	return 0;
 }
 
+static int handle_connect(struct init *init, struct message *m)
+{
+	struct agent_connect request;
+	int fd;
+
+	if (frame_decode(m->bytes, agent_connect_fields, &request) < 0)
+		return -EBADMSG;
+	fd = ports_connect((uint16_t)request.port);
+	if (fd < 0)
+		init->answer = (struct answer){AGENT_CONNECT_FAILED, m->head.tag,
+					       agent_connect_failed_fields,
+					       .value.connect_failed = {(uint32_t)-fd}};
+	else
+		init->answer = (struct answer){AGENT_CONNECTED, m->head.tag, agent_empty_fields,
+					       .has_fd = true, .fd = fd};
+	return 0;
+}
+
+static int handle_listening(struct init *init, struct message *m)
+{
+	struct channel *c = &init->channel;
+	size_t count;
+
+	if (frame_decode(m->bytes, agent_empty_fields, NULL) < 0)
+		return -EBADMSG;
+	/* What was asked is understood: its room is free until the next message. */
+	count = ports_listening(init->launcher.proc_fd, c->buffer, sizeof(c->buffer), init->ports);
+	init->answer = (struct answer){AGENT_LISTENING_IS, m->head.tag, agent_listening_fields,
+				       .value.listening = {{init->ports, count * 2}}};
+	return 0;
+}
+
 int request_handle(struct init *init, struct message *m)
 {
 	/* clang-format off */
@@ -397,12 +431,14 @@ int request_handle(struct init *init, struct message *m)
 		[AGENT_STDIN_END] = handle_stdin_end,
 		[AGENT_USAGE]     = handle_usage,
 		[AGENT_TERMINATE] = handle_terminate,
+		[AGENT_CONNECT]   = handle_connect,
+		[AGENT_LISTENING] = handle_listening,
 	};
 	/* clang-format on */
 	bool is_hello = m->head.type == AGENT_HELLO;
 	int error = 0;
 
-	if (!is_hello && (!init->channel.version || m->head.version != init->channel.version))
+	if (!is_hello && (!init->channel.version || m->head.version > init->channel.version))
 		error = -EPROTO;
 	else if (m->head.type < array_len(handlers) && handlers[m->head.type])
 		error = handlers[m->head.type](init, m);

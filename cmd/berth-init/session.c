@@ -165,10 +165,14 @@ static void on_command_note(struct init *init, const struct exec *session,
 bool session_take_note(struct init *init, struct exec *exec)
 {
 	struct session_note note;
-	ssize_t size = exec->session_fd < 0
-			       ? 0
-			       : recv(exec->session_fd, &note, sizeof(note), MSG_DONTWAIT);
+	ssize_t size = 0;
 
+	/* As supervisor_receive(): what it said before it ended comes after the reset. */
+	if (exec->session_fd >= 0) {
+		do
+			size = recv(exec->session_fd, &note, sizeof(note), MSG_DONTWAIT);
+		while (size < 0 && errno == ECONNRESET);
+	}
 	if (size < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (size != sizeof(note)) {

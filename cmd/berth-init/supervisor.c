@@ -274,9 +274,13 @@ int supervisor_receive(int fd, struct supervisor_note *ret, int *ret_pidfd)
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
-	ssize_t size = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	const struct cmsghdr *c;
+	ssize_t size;
 
+	/* One that ends without having read all resets the line, which is told once, and first. */
+	do
+		size = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (size < 0 && errno == ECONNRESET);
 	if (size < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (size != sizeof(*ret))

@@ -1,6 +1,5 @@
 /* Waits until somebody accepts connections on a port of the sandbox, or answers a request there. */
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -8,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "cmd/berth-init/clock.h"
+#include "cmd/berth-init/ports.h"
 #include "cmd/berth-init/work.h"
 
 #define DELAY_FIRST_MS 10
@@ -38,57 +38,21 @@ static int await(int fd, short events, uint64_t until_ms)
 	}
 }
 
-/*
- * A connection to a port on which nobody listens may be one to itself, when the kernel chose that
- * very port for our end. Both addresses have the port in the same place.
- */
-static bool is_own(int fd, const struct sockaddr *address)
-{
-	struct sockaddr_in6 ours;
-	socklen_t size = sizeof(ours);
-
-	return getsockname(fd, (struct sockaddr *)&ours, &size) < 0 ||
-	       ours.sin6_port == ((const struct sockaddr_in6 *)address)->sin6_port;
-}
-
 /* The connection, 0 if there is none now, or -EPIPE. */
-static int try_connect(const struct sockaddr *address, socklen_t size)
+static int try_port(uint16_t port)
 {
-	cleanup_fd int fd =
-		socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	socklen_t error_size = sizeof(int);
-	int error = 0, r = 1;
+	cleanup_fd int fd = ports_connect(port);
+	socklen_t size = sizeof(int);
+	int error = 0, r;
 
 	if (fd < 0)
 		return 0;
-	if (connect(fd, address, size) < 0) {
-		if (errno != EINPROGRESS)
-			return 0;
-		r = await(fd, POLLOUT, clock_ms() + CONNECT_MS);
-	}
+	r = await(fd, POLLOUT, clock_ms() + CONNECT_MS);
 	if (r <= 0)
 		return r;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_size) < 0 || error ||
-	    is_own(fd, address))
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error)
 		return 0;
 	return take_fd(&fd);
-}
-
-static int try_port(uint16_t port)
-{
-	struct sockaddr_in v4 = {
-		.sin_family = AF_INET,
-		.sin_port = htons(port),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-	struct sockaddr_in6 v6 = {
-		.sin6_family = AF_INET6,
-		.sin6_port = htons(port),
-		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
-	};
-	int fd = try_connect((struct sockaddr *)&v4, sizeof(v4));
-
-	return fd != 0 ? fd : try_connect((struct sockaddr *)&v6, sizeof(v6));
 }
 
 /* From "HTTP/1.1 200"; 0: that is none. */

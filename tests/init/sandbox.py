@@ -22,9 +22,10 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, CAP_SYS_PTRACE = 1, 4, 24, 1
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
 FIRST_ID, IDS = 300000, 65536
 
-VERSION = 1
-HELLO, EXEC, FORGET, SIGNAL, END, PING, RESIZE, STDIN_END, USAGE, TERMINATE = range(1, 11)
-WELCOME, LIVE, STARTED, REFUSED, EXITED, ENDED, PONG, LOST, SETTLED, USAGE_IS, QUIET, HEARTBEAT = range(64, 76)
+VERSION, NEWEST = 1, 2  # of most frames, and of the channel
+HELLO, EXEC, FORGET, SIGNAL, END, PING, RESIZE, STDIN_END, USAGE, TERMINATE, CONNECT, LISTENING = range(1, 13)
+WELCOME, LIVE, STARTED, REFUSED, EXITED, ENDED, PONG, LOST, SETTLED, USAGE_IS, QUIET, HEARTBEAT, CONNECTED, \
+    CONNECT_FAILED, LISTENING_IS = range(64, 79)
 STDIN, IN_FD, IN_CGROUP, SUPERVISED, WORKER, KEPT, TERMINAL, SESSION, COMMAND = (1 << i for i in range(9))
 STAGE_REQUEST, STAGE_RESOURCES, STAGE_USER, STAGE_CWD, STAGE_PROGRAM = range(5)
 ANSWERS = {
@@ -40,6 +41,8 @@ ANSWERS = {
     USAGE_IS: ("<Q", ("cpu_us",)),
     QUIET: ("", ()),
     HEARTBEAT: ("", ()),
+    CONNECTED: ("", ()),
+    CONNECT_FAILED: ("<I", ("error",)),
 }
 WAIT = 180  # seconds after which something counts as hung
 ORDINARY = 54321  # a user that no machine has
@@ -80,6 +83,11 @@ class Frame:
         size, self.kind, self.version, self.tag, zero = struct.unpack_from("<IHHII", data)
         assert size == len(data) and zero == 0, data
         self.fds = fds
+        if self.kind == LISTENING_IS:
+            length, = struct.unpack_from("<I", data, 16)
+            assert length == len(data) - 20 and length % 2 == 0, data
+            self.ports = list(struct.unpack(f"<{length // 2}H", data[20:]))
+            return
         layout, names = ANSWERS[self.kind]
         self.__dict__.update(zip(names, struct.unpack(layout, data[16:])))
 
@@ -90,14 +98,14 @@ class Frame:
 class Peer:
     """berthd's side of the connection."""
 
-    def __init__(self, path, greet=True):
+    def __init__(self, path, greet=True, version=NEWEST):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.connect(path)
         self.socket.settimeout(WAIT)
         self.tag = 0
         self.kept = []
         if greet:
-            self.send(HELLO, struct.pack("<I", VERSION))
+            self.send(HELLO, struct.pack("<I", version))
             self.welcome = self.expect(WELCOME)
 
     def close(self):
@@ -363,8 +371,8 @@ class Sandbox:
         self.pid = self.outer = None
         return os.waitstatus_to_exitcode(status)
 
-    def peer(self, greet=True):
-        peer = Peer(self.path, greet)
+    def peer(self, greet=True, version=NEWEST):
+        peer = Peer(self.path, greet, version)
         self.peers.append(peer)
         return peer
 
