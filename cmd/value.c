@@ -18,6 +18,7 @@ static const struct {
 	{ "VERB",      VALUE_VERB },
 	{ "ID",        VALUE_ID },
 	{ "PROCESS",   VALUE_PROCESS },
+	{ "PORT",      VALUE_PORT },
 	{ "ID:PATH",   VALUE_REMOTE },
 	{ "ID[:PATH]", VALUE_REMOTE_DIR },
 	{ "SRC",       VALUE_EITHER },

@@ -19,6 +19,7 @@ enum value_kind {
 	VALUE_VERB,
 	VALUE_ID,         /* of a sandbox */
 	VALUE_PROCESS,    /* of a background process, in the sandbox that was named */
+	VALUE_PORT,       /* an exposed one of that sandbox */
 	VALUE_REMOTE,     /* a path in a sandbox, ID:PATH */
 	VALUE_REMOTE_DIR, /* the same, or the ID alone */
 	VALUE_EITHER,     /* a local path or one in a sandbox */

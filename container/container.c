@@ -249,6 +249,13 @@ int container_is_frozen(const struct container *c, const struct container_host *
 	return freezer_is_frozen(&host->cgroup, c->spec.id.text);
 }
 
+bool container_is_doomed(const struct container *c)
+{
+	struct process_stat stat;
+
+	return process_stat(c->init_pid, &stat) == 0 && stat.is_killed;
+}
+
 /*
  * With its first process the whole pid namespace is dead, so "delete" needs no force. Of a
  * half-made container only the runtime knows that process, and nobody tells when it has died.

@@ -96,6 +96,8 @@ int container_freeze_others(const struct container *c, const struct container_ho
 			    uint32_t group);
 int container_thaw(const struct container *c, const struct container_host *host);
 int container_is_frozen(const struct container *c, const struct container_host *host);
+/* Init was killed while it was frozen by v1, and dies as soon as it is thawed. */
+bool container_is_doomed(const struct container *c);
 
 /*
  * Init killed, cgroups killed and removed, overlay unmounted, runtime's state deleted, <run>/<id>

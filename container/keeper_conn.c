@@ -194,6 +194,8 @@ static int receive(struct keeper_conn *conn, char *bytes, size_t size)
 			     .msg_controllen = sizeof(control)};
 	ssize_t n = recvmsg(conn->peer.fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
+	/* A berthd that has gone without reading all has reset it, and what it asked for is not
+	 * begun: nobody would hear of it. */
 	if (n < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
 	if (msg.msg_controllen) {

@@ -71,6 +71,10 @@ static void fail_broken(struct keeper_sandbox *sb, int error)
 			"many "
 			"commands begin at once; it cannot be frozen without all the rest",
 			sb->c.spec.id.text);
+	else if (error == -ESRCH)
+		err_set(&err, error, ERR_NOT_FOUND,
+			"sandbox \"%s\" was killed while it was frozen, and ends now",
+			sb->c.spec.id.text);
 	else
 		err_set(&err, error, ERR_INTERNAL, "sandbox \"%s\" cannot be %s: %s",
 			sb->c.spec.id.text, sb->freeze.is_wanted ? "frozen" : "thawed",
@@ -87,13 +91,16 @@ static int freeze(struct keeper_sandbox *sb)
 				  : container_freeze(&sb->c, host);
 }
 
-/* 1: it is thawed. */
+/* 1: it is thawed. -ESRCH: that, too, but it dies now, and nobody is to be told that it runs. */
 static int thaw(struct keeper_sandbox *sb)
 {
+	bool is_doomed = container_is_doomed(&sb->c);
 	int r = container_thaw(&sb->c, sb->keeper->host);
 
 	if (r == 0)
 		r = container_is_frozen(&sb->c, sb->keeper->host);
+	if (r == 0 && is_doomed)
+		return -ESRCH;
 	return r < 0 ? r : !r;
 }
 

@@ -1,5 +1,6 @@
 /* What berthd may ask: one handler per frame type. Every field is checked again here or below. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -139,6 +140,48 @@ static int read_spec(const struct keeper_start *start, struct container_spec *re
 	return 0;
 }
 
+struct keeper_next {
+	struct container_spec spec;
+	struct keeper_asker starter;
+};
+
+static void begin(struct keeper *k, const struct container_spec *spec, struct keeper_asker starter)
+{
+	struct keeper_sandbox *sb = keeper_sandbox_new(k, spec);
+
+	if (sb && keeper_sandbox_start(sb, starter) == 0)
+		return;
+	if (sb)
+		keeper_sandbox_free(sb);
+	keeper_refuse(k, starter, ERR_CAPACITY_EXCEEDED, "too many sandboxes are being started");
+}
+
+/* What nobody waits for any more is taken down first. */
+static bool wait_for_turn(struct keeper_sandbox *sb, const struct container_spec *spec,
+			  struct keeper_asker starter)
+{
+	if (!sb || !sb->is_unwanted || sb->next || sb->tries >= KEEPER_TAKE_DOWN_MAX)
+		return false;
+	sb->next = malloc(sizeof(*sb->next));
+	if (sb->next)
+		*sb->next = (struct keeper_next){*spec, starter};
+	return sb->next;
+}
+
+void keeper_start_next(struct keeper *k, struct keeper_next *next)
+{
+	if (next)
+		begin(k, &next->spec, next->starter);
+	free(next);
+}
+
+void keeper_drop_next(struct keeper_sandbox *sb, const struct err *why)
+{
+	if (sb->next)
+		keeper_answer_failed(sb->keeper, sb->next->starter, why);
+	free(take(sb->next));
+}
+
 static void on_start(struct keeper *k, struct keeper_asker asker, const union request *request)
 {
 	struct keeper_sandbox *sb = keeper_sandbox_find(k, request->start.id);
@@ -149,6 +192,8 @@ static void on_start(struct keeper *k, struct keeper_asker asker, const union re
 		keeper_answer_failed(k, asker, &err);
 		return;
 	}
+	if (wait_for_turn(sb, &spec, asker))
+		return;
 	if (sb && sb->state != KEEPER_HAS_EXITED) {
 		keeper_refuse(k, asker, ERR_CONFLICT,
 			      sb->state == KEEPER_IS_RUNNING
@@ -159,18 +204,17 @@ static void on_start(struct keeper *k, struct keeper_asker asker, const union re
 	}
 	if (sb)
 		keeper_sandbox_free(sb); /* whoever starts it anew knows that it ended */
-	sb = keeper_sandbox_new(k, &spec);
-	if (sb && keeper_sandbox_start(sb, asker) == 0)
-		return;
-	if (sb)
-		keeper_sandbox_free(sb);
-	keeper_refuse(k, asker, ERR_CAPACITY_EXCEEDED, "too many sandboxes are being started");
+	begin(k, &spec, asker);
 }
 
 static void on_kill(struct keeper *k, struct keeper_asker asker, const union request *request)
 {
 	struct keeper_sandbox *sb = keeper_sandbox_find(k, request->ref.id);
+	struct err err;
 
+	err_set(&err, -ECANCELED, ERR_CONFLICT, "it was to end before it could be started");
+	if (sb && sb->next && sb->next->spec.generation == request->ref.generation)
+		keeper_drop_next(sb, &err);
 	if (!sb || sb->state == KEEPER_REMOVING)
 		keeper_refuse(k, asker, ERR_NOT_FOUND, "sandbox \"%.*s\" does not run",
 			      STR_ARGS(request->ref.id));

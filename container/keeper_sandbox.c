@@ -9,15 +9,14 @@
 #include "base/log.h"
 #include "container/keeper_state.h"
 
-#define CREATE_MS     30000 /* a runtime that takes longer hangs */
-#define TAKE_DOWN_MS  60000
-#define TAKE_DOWN_MAX 3 /* tries until those who wait are told that it takes longer */
-#define RETRY_MS      200
-#define RETRY_MAX_MS  10000
-#define STATUS_MS     2000 /* the monitor tells within a millisecond, unless it is gone */
-#define WAITERS_MAX   64   /* for one and the same end */
-#define STATS_MAX     25
-#define MOVES(state)  (1u << (state))
+#define CREATE_MS    30000 /* a runtime that takes longer hangs */
+#define TAKE_DOWN_MS 60000
+#define RETRY_MS     200
+#define RETRY_MAX_MS 10000
+#define STATUS_MS    2000 /* the monitor tells within a millisecond, unless it is gone */
+#define WAITERS_MAX  64   /* for one and the same end */
+#define STATS_MAX    25
+#define MOVES(state) (1u << (state))
 
 struct waiter {
 	struct list node;
@@ -107,6 +106,7 @@ struct keeper_sandbox *keeper_sandbox_new(struct keeper *k, const struct contain
 
 void keeper_sandbox_free(struct keeper_sandbox *sb)
 {
+	struct keeper_next *next = take(sb->next);
 	struct keeper *k = sb->keeper;
 
 	if (sb->c.init_pid > 0)
@@ -127,6 +127,7 @@ void keeper_sandbox_free(struct keeper_sandbox *sb)
 	close_fdp(&sb->log_fd);
 	list_remove(&sb->node);
 	free(sb);
+	keeper_start_next(k, next);
 	keeper_settle(k);
 }
 
@@ -226,6 +227,7 @@ static void tell_delay(struct keeper_sandbox *sb)
 		"sandbox \"%s\" cannot be taken down yet; that is tried until it works",
 		sb->c.spec.id.text);
 	keeper_sandbox_answer_waiters(sb, &err);
+	keeper_drop_next(sb, &err);
 	if (!sb->is_told)
 		keeper_answer_failed(sb->keeper, sb->starter, &sb->failure);
 	sb->starter = (struct keeper_asker){0};
@@ -241,7 +243,7 @@ static void on_take_down_end(struct job *job, int result, int status)
 	}
 	log_error("sandbox=%s was not taken down whole status=%d try=%u", sb->c.spec.id.text,
 		  status, sb->tries);
-	if (++sb->tries == TAKE_DOWN_MAX)
+	if (++sb->tries == KEEPER_TAKE_DOWN_MAX)
 		tell_delay(sb);
 	timer_start(&sb->timer, &sb->keeper->loop, retry_ms(sb));
 }
@@ -586,6 +588,7 @@ void keeper_sandbox_kill(struct keeper_sandbox *sb)
  */
 void keeper_sandbox_abandon(struct keeper_sandbox *sb)
 {
+	keeper_drop_next(sb, &sb->failure); /* whom nobody tells */
 	if (sb->state == KEEPER_QUEUED && job_cancel(&sb->job)) {
 		keeper_sandbox_free(sb);
 	} else if (sb->state == KEEPER_CREATING || (!sb->is_told && sb->state != KEEPER_REMOVING)) {

@@ -32,6 +32,7 @@
 #define KEEPER_QUEUE_MAX     1024 /* starts that wait for their turn */
 #define KEEPER_ERRANDS_MAX   256  /* removals and counts that do */
 #define KEEPER_RECENT        1024 /* exits whose process nobody has claimed yet */
+#define KEEPER_TAKE_DOWN_MAX 3    /* tries until those who wait are told that it takes longer */
 
 enum keeper_state {
 	KEEPER_NEW,
@@ -88,8 +89,9 @@ struct keeper_sandbox {
 	struct watch init;
 	struct timer timer;
 	struct keeper_asker starter;
-	struct list waiters;    /* KILL or REMOVE, answered at the end of it */
-	struct list group_ends; /* of keeper_group.c */
+	struct keeper_next *next; /* a START that waits until it is down; NULL: none does */
+	struct list waiters;      /* KILL or REMOVE, answered at the end of it */
+	struct list group_ends;   /* of keeper_group.c */
 	struct keeper_freeze freeze;
 	struct err failure; /* why it did not start; code ERR_NONE: nothing failed */
 	int log_fd;
@@ -120,6 +122,9 @@ bool keeper_id_is_valid(struct str id);
 /* As struct keeper_conn calls it. */
 int keeper_on_frame(struct keeper_conn *conn, const struct frame_head *head, struct str bytes);
 void keeper_greet(struct keeper *k);
+/* What has waited for the end of another; `next` may be NULL, and is freed. */
+void keeper_start_next(struct keeper *k, struct keeper_next *next);
+void keeper_drop_next(struct keeper_sandbox *sb, const struct err *why);
 
 /* keeper_sandbox.c. `id` must be valid. */
 struct keeper_sandbox *keeper_sandbox_find(struct keeper *k, struct str id);

@@ -2,15 +2,10 @@
 
 #include <errno.h>
 
-#define MEMORY_MIN     (8ULL << 20) /* the runtime's own process starts inside */
-#define MEMORY_MAX     (1ULL << 50)
+#include "proto/keeper.h"
+
 #define MEMORY_DEFAULT (2ULL << 30)
-#define CPU_MILLI_MIN  10 /* the kernel's shortest quota is a millisecond in a tenth of a second */
-#define CPU_MILLI_MAX  1000000
-#define PIDS_MIN       8
-#define PIDS_MAX       4194304
 #define PIDS_DEFAULT   1024
-#define FILES_MIN      64 /* init holds some twenty itself */
 #define FILES_DEFAULT  65536
 
 static int check_range(uint64_t asked, uint64_t min, uint64_t max, const char *what,
@@ -35,16 +30,18 @@ static int check(const struct container_limits *limits, const struct container_h
 		 struct err *err)
 {
 	const struct cgroup_host *cg = &host->cgroup;
-	int r = check_range(limits->memory_bytes, MEMORY_MIN, MEMORY_MAX, "memory", err);
+	int r = check_range(limits->memory_bytes, KEEPER_MEMORY_MIN, KEEPER_MEMORY_MAX, "memory",
+			    err);
 
 	if (r == 0)
-		r = check_range(limits->swap_bytes, 0, MEMORY_MAX, "swap", err);
+		r = check_range(limits->swap_bytes, 0, KEEPER_MEMORY_MAX, "swap", err);
 	if (r == 0)
-		r = check_range(limits->cpu_milli, CPU_MILLI_MIN, CPU_MILLI_MAX, "cpu_milli", err);
+		r = check_range(limits->cpu_milli, KEEPER_CPU_MILLI_MIN, KEEPER_CPU_MILLI_MAX,
+				"cpu_milli", err);
 	if (r == 0)
-		r = check_range(limits->pids, PIDS_MIN, PIDS_MAX, "pids", err);
+		r = check_range(limits->pids, KEEPER_PIDS_MIN, KEEPER_PIDS_MAX, "pids", err);
 	if (r == 0)
-		r = check_range(limits->files, FILES_MIN, UINT32_MAX, "files", err);
+		r = check_range(limits->files, KEEPER_FILES_MIN, KEEPER_FILES_MAX, "files", err);
 	if (r == 0)
 		r = check_range(limits->file_size, 1, INT64_MAX, "file_size", err);
 	if (r == 0)

@@ -25,11 +25,12 @@ int monitor_link_receive(int fd, struct monitor_record *ret)
 {
 	ssize_t n;
 
+	/* Who goes without having read all resets it: told once, and before what it said. */
 	do
 		n = recv(fd, ret, sizeof(*ret), MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n < 0)
-		return errno == ECONNRESET ? -EPIPE : -errno;
+		return -errno;
 	if (n == 0)
 		return -EPIPE;
 	if (n != sizeof(*ret) || !ret->id.text[0])

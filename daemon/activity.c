@@ -10,13 +10,15 @@
 #include "daemon/registry.h"
 #include "daemon/sandbox.h"
 #include "daemon/sandbox_sleep.h"
+#include "daemon/sandbox_still.h"
 #include "proto/time_text.h"
 
 /* Processor time is looked at so often while nothing else keeps a sandbox awake. */
 #define LOOKS         4 /* in one idle time */
 #define LOOK_MIN_MS   100
 #define LOOK_MAX_MS   5000
-#define BUSY_PERCENT  5    /* of one processor, since the last look: less is a trifle */
+#define BUSY_PERCENT  5 /* of one processor, since the last look: less is a trifle */
+#define RETRY_MS      1000
 #define ANSWER_MAX_MS 2000 /* that an init has to tell what was used, before that is decided */
 
 struct activity {
@@ -300,11 +302,30 @@ static void on_rested(struct sandbox *sb)
 	sandbox_fall_asleep(sb, SLEPT_STOP_AFTER);
 }
 
+/*
+ * The wall clock is only for one that was frozen before we came. Its receipt may be of an earlier
+ * sleep: it was awake since if it is not stored as asleep, or asleep since later.
+ */
+static uint64_t rested_ms(const struct sandbox *sb)
+{
+	const struct sandbox_receipt *last = &sb->last_sleep;
+	bool is_known = last->mode == SLEEP_FREEZE && last->generation == sb->generation;
+	int64_t since = sb->asleep_since_ms;
+	int64_t rested = registry_now_ms() - (since > last->at_ms ? since : last->at_ms);
+
+	return sb->agent || !is_known || !since || rested < 0 ? 0 : (uint64_t)rested;
+}
+
 void activity_rest(struct sandbox *sb)
 {
+	uint64_t after = sb->settings.times.stop_after, rested = rested_ms(sb);
+	uint64_t left = after > rested ? after - rested : 0;
+
 	activity_end(sb);
-	if (sb->settings.times.stop_after != SETTINGS_NEVER)
-		activity_limit(sb, sb->settings.times.stop_after, on_rested);
+	/* What fails is not tried without a pause. */
+	if (after != SETTINGS_NEVER)
+		activity_limit(sb, left > RETRY_MS || after < RETRY_MS ? left : RETRY_MS,
+			       on_rested);
 	sb->activity->is_resting = true;
 }
 
@@ -326,6 +347,7 @@ static const char *const kinds[] = {
 	[HOLD_EXEC] = "exec",
 	[HOLD_REQUEST] = "request",
 	[HOLD_TERMINAL] = "terminal",
+	[HOLD_PREVIEW] = "preview",
 };
 
 const char *activity_held_by(const struct sandbox *sb, int64_t *ret_since_ms)
@@ -349,7 +371,8 @@ bool activity_has_holds(const struct sandbox *sb)
 	return !list_is_empty(&sb->activity->holds);
 }
 
-static void write_hold(struct json_writer *w, const char *kind, int64_t since_ms, const char *id)
+static void write_hold(struct json_writer *w, const char *kind, int64_t since_ms, const char *id,
+		       const char *detail)
 {
 	json_object(w);
 	json_key(w, "kind");
@@ -359,6 +382,10 @@ static void write_hold(struct json_writer *w, const char *kind, int64_t since_ms
 		json_text(w, id);
 	}
 	time_text_write(w, "since", since_ms);
+	if (detail) {
+		json_key(w, "detail");
+		json_text(w, detail);
+	}
 	json_object_end(w);
 }
 
@@ -368,16 +395,18 @@ static void write_holds(const struct sandbox *sb, struct json_writer *w)
 	char number[24];
 
 	if (sb->settings.keep_alive)
-		write_hold(w, "keep_alive", sb->started_at_ms, NULL);
+		write_hold(w, "keep_alive", sb->started_at_ms, NULL, NULL);
 	list_for_each (node, &a->holds) {
 		const struct hold *hold = list_entry(node, struct hold, link);
 
 		snprintf(number, sizeof(number), "%" PRIu64, hold->number);
-		write_hold(w, kinds[hold->kind], hold->since_ms,
-			   hold->number ? number : hold->name);
+		write_hold(w, kinds[hold->kind], hold->since_ms, hold->number ? number : hold->name,
+			   sandbox_still_is_for(sb, hold->number)
+				   ? "an archive, for which everything else stands still"
+				   : NULL);
 	}
 	if (a->busy_since_ms)
-		write_hold(w, "cpu", a->busy_since_ms, NULL);
+		write_hold(w, "cpu", a->busy_since_ms, NULL, NULL);
 }
 
 /* Of now, not of the loop's last turn: the time that is told would be late by as much. */

@@ -29,6 +29,7 @@ enum hold_kind {
 	HOLD_EXEC,
 	HOLD_REQUEST, /* a file, an archive, a wait */
 	HOLD_TERMINAL,
+	HOLD_PREVIEW, /* a request to one of its ports, or a connection with bytes in flight */
 };
 
 /* Belongs to what it is about, and ends with it or before. */

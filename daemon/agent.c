@@ -20,9 +20,9 @@ struct agent {
 	unsigned wait_ms;
 	bool is_connected;
 	bool is_welcome;
-	uint32_t serial; /* as it said then */
-	bool is_ready;   /* the first PONG is there, and so all that was to be told before it */
-	bool is_over;    /* lost or freed: nothing is called any more */
+	uint32_t version, serial; /* as it said then */
+	bool is_ready; /* the first PONG is there, and so all that was to be told before it */
+	bool is_over;  /* lost or freed: nothing is called any more */
 	unsigned handles;
 };
 
@@ -61,7 +61,7 @@ static void lose(struct agent *a, int status, const char *what)
 		return;
 	a->is_over = true;
 	err_set(&err, -EIO, ERR_EXEC_TRANSPORT_ERROR, "%s%s%s", what, status ? ": " : "",
-		status ? uv_strerror(status) : "");
+		status ? strerror(-status) : "");
 	a->config.ops->lost(a->config.arg, &err);
 }
 
@@ -106,8 +106,14 @@ static int decode_event(const struct channel_frame *frame, struct agent_event *e
 		return frame_decode(frame->message, agent_ping_fields, &e->pong);
 	case AGENT_USAGE_IS:
 		return frame_decode(frame->message, agent_usage_fields, &e->usage);
+	case AGENT_CONNECT_FAILED:
+		return frame_decode(frame->message, agent_connect_failed_fields,
+				    &e->connect_failed);
+	case AGENT_LISTENING_IS:
+		return frame_decode(frame->message, agent_listening_fields, &e->listening);
 	case AGENT_QUIET:
 	case AGENT_HEARTBEAT:
+	case AGENT_CONNECTED:
 		return frame_decode(frame->message, agent_empty_fields, NULL);
 	default:
 		return -EBADMSG;
@@ -121,9 +127,10 @@ static int on_welcome(struct agent *a, struct str message)
 
 	if (r < 0 || a->is_welcome)
 		return -EBADMSG;
-	if (welcome.version != FRAME_VERSION)
+	if (welcome.version < FRAME_VERSION || welcome.version > AGENT_VERSION)
 		return -EPROTO;
 	a->is_welcome = true;
+	a->version = welcome.version;
 	a->serial = welcome.serial;
 	return 0;
 }
@@ -169,7 +176,7 @@ static const struct channel_ops channel_ops = {on_frame, on_failed};
 
 static int line_up(struct agent *a)
 {
-	struct agent_hello hello = {.version = FRAME_VERSION};
+	struct agent_hello hello = {.version = AGENT_VERSION};
 	struct agent_ping ping = {0};
 	int fd = channel_connect(a->path), r;
 
@@ -240,6 +247,11 @@ struct agent *agent_new(const struct agent_config *config)
 uint32_t agent_serial_seen(const struct agent *agent)
 {
 	return agent->serial;
+}
+
+uint32_t agent_version(const struct agent *agent)
+{
+	return agent->version;
 }
 
 bool agent_is_gone(const struct agent *agent)

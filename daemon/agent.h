@@ -25,14 +25,16 @@ struct agent_event {
 	struct agent_ended ended;
 	struct agent_ping pong;
 	struct agent_usage usage;
-	struct channel_frame *frame; /* fds: take_fd() what is kept */
+	struct agent_connect_failed connect_failed;
+	struct agent_listening listening; /* lent */
+	struct channel_frame *frame;      /* fds: take_fd() what is kept */
 };
 
 struct agent_ops {
 	/* Init has answered the handshake, and told of all execs that it knows. */
 	void (*ready)(void *arg);
-	/* Of execs, PONG, USAGE_IS, QUIET and HEARTBEAT: decoded but not believed. LIVE, EXITED,
-	 * LOST and SETTLED of what it knows come before `ready`. */
+	/* Of execs and connections, PONG, USAGE_IS, QUIET and HEARTBEAT: decoded but not
+	 * believed. LIVE, EXITED, LOST and SETTLED of what it knows come before `ready`. */
 	void (*event)(void *arg, const struct agent_event *event);
 	/* No handshake in time, a broken line, or nonsense. The last call. */
 	void (*lost)(void *arg, const struct err *err);
@@ -55,6 +57,9 @@ void agent_free(struct agent *agent);
 
 /* The highest serial of an exec that it was asked for before we came. */
 uint32_t agent_serial_seen(const struct agent *agent);
+
+/* What is to be spoken with it: AGENT_VERSION, or less with one of an older berthd. */
+uint32_t agent_version(const struct agent *agent);
 
 /* Nobody is at the other end any more; `lost` follows, or has come. */
 bool agent_is_gone(const struct agent *agent);

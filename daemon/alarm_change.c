@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "daemon/alarm_state.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox_expiry.h"
@@ -52,6 +53,25 @@ static void stay(struct alarm *a)
 		a->stored = a->state;
 }
 
+static void finish(struct change *c, const struct err *failure)
+{
+	struct sandbox *sb = c->sb;
+
+	c->wait->done(c->wait, failure);
+	free_change(c);
+	alarm_begin_all(sb);
+}
+
+/* The change is stored, whatever came of this. */
+static void on_put_off(void *arg, int result, const struct err *err)
+{
+	struct change *c = arg;
+
+	if (result < 0)
+		log_error("sandbox=%s its sleep is not stored: %s", c->sb->id.text, err->sentence);
+	finish(c, NULL);
+}
+
 static void on_changed(void *arg, int result, const struct err *err)
 {
 	struct change *c = arg;
@@ -68,10 +88,9 @@ static void on_changed(void *arg, int result, const struct err *err)
 		result = err_set(&failure, -ENOMEM, ERR_INTERNAL, "out of memory");
 	sb->alarms_changing--;
 	sb->alarms_adding -= c->is_new;
-	c->wait->done(c->wait, result < 0 ? &failure : NULL);
-	free_change(c);
-	sandbox_put_off(sb);
-	alarm_begin_all(sb);
+	if (result == 0 && sandbox_put_off_then(sb, on_put_off, c))
+		return;
+	finish(c, result < 0 ? &failure : NULL);
 }
 
 static int refuse_leaving(const struct sandbox *sb, struct err *err)

@@ -11,8 +11,10 @@
 #include "daemon/config.h"
 #include "daemon/server.h"
 #include "daemon/store.h"
+#include "proto/preview_url.h"
 #include "proto/units.h"
 
+struct access_log;
 struct registry;
 
 struct berthd {
@@ -22,8 +24,11 @@ struct berthd {
 	struct registry *registry;
 	struct server_limits limits; /* of each server */
 	struct server *api, *preview;
-	const char *socket; /* the API socket's real path, also of a passed one */
+	struct access_log *access_log;  /* of the previews; NULL: off */
+	const char *socket;             /* the API socket's real path, also of a passed one */
+	struct preview_url preview_url; /* where previews are reached */
 	struct host_port listen_bound, preview_bound; /* the real ports; host "" without one */
+	struct host_port preview_taken;               /* by another; host "": it was not */
 	int64_t started_at_ms;                        /* since 1970, by the clock of that moment */
 	uint64_t started_ns;                          /* uv_hrtime() */
 };

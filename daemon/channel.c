@@ -101,7 +101,10 @@ static int receive(struct channel *ch, char *bytes, struct channel_frame *frame)
 	ssize_t n;
 
 	frame->fds_len = 0;
-	n = recvmsg(ch->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	/* Who goes without having read all resets it: told once, and before what it said. */
+	do
+		n = recvmsg(ch->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == ECONNRESET);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	collect_fds(&msg, frame);

@@ -34,7 +34,9 @@ enum kind {
 	KIND_LIMIT,
 	KIND_SIZE,
 	KIND_FLAG,
-	KIND_TIMEOUT
+	KIND_TIMEOUT,
+	KIND_PREVIEW,
+	KIND_PREVIEW_URL,
 };
 
 struct setting {
@@ -57,7 +59,9 @@ static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_KEEPER]          = {"keeper",          KIND_KEEPER,  false, AT(keeper_is_awaited)},
 	[CONFIG_LISTEN]          = {"listen",          KIND_ADDRESS, false, AT(listen)},
 	[CONFIG_TOKEN_FILE]      = {"token_file",      KIND_PATH,    true,  AT(token_file)},
-	[CONFIG_PREVIEW]         = {"preview",         KIND_ADDRESS, false, AT(preview)},
+	[CONFIG_PREVIEW]         = {"preview",         KIND_PREVIEW, false, AT(preview)},
+	[CONFIG_ACCESS_LOG]      = {"access_log",      KIND_PATH,    true,  AT(access_log)},
+	[CONFIG_PREVIEW_URL]     = {"preview_url",     KIND_PREVIEW_URL, false, AT(preview_url)},
 	[CONFIG_STORE_SYNC]      = {"store_sync",      KIND_SYNC,    false, AT(store_sync)},
 	[CONFIG_LOG_LEVEL]       = {"log_level",       KIND_LEVEL,   true,  AT(log_level)},
 	[CONFIG_DRAIN]           = {"drain",           KIND_DRAIN,   true,  AT(drain_ms)},
@@ -174,6 +178,37 @@ static int set_address(struct host_port *ret, struct str value, struct err *err)
 	return 0;
 }
 
+/* "auto" gives way to whatever was said before: `berth up` says so to one whose file may speak. */
+static int set_preview(struct config *config, struct str value, struct err *err)
+{
+	bool is_none = str_eq(value, STR("none")), is_auto = str_eq(value, STR("auto"));
+	struct host_port address;
+	int r = 0;
+
+	if (is_auto && config->preview_is_given)
+		return 0;
+	memset(&address, 0, sizeof(address));
+	if (!is_none)
+		r = set_address(&address, is_auto ? STR(CONFIG_PREVIEW_AUTO) : value, err);
+	if (r < 0)
+		return r;
+	config->preview = address;
+	config->preview_is_given = true;
+	config->preview_is_auto = is_auto;
+	return 0;
+}
+
+static int set_preview_url(struct preview_url *ret, struct str value, struct err *err)
+{
+	int r = preview_url_parse(value, ret);
+
+	if (r == 0)
+		return 0;
+	return err_set(err, r, ERR_INVALID_REQUEST,
+		       "must be SCHEME://DOMAIN[:PORT], such as https://preview.example.com: "
+		       "http or https, and a name to which each preview's own is added in front");
+}
+
 static int set_sync(enum store_sync *ret, struct str value, struct err *err)
 {
 	bool is_full = str_eq(value, STR("full"));
@@ -273,6 +308,10 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 		return set_name(at, settings[setting].size, value, err);
 	case KIND_ADDRESS:
 		return set_address(at, value, err);
+	case KIND_PREVIEW:
+		return set_preview(config, value, err);
+	case KIND_PREVIEW_URL:
+		return set_preview_url(at, value, err);
 	case KIND_SYNC:
 		return set_sync(at, value, err);
 	case KIND_KEEPER:
@@ -430,7 +469,7 @@ int config_finish(struct config *config, struct err *err)
 	if (config->listen.host[0] && !config->token_file[0])
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
 			       "listening on TCP needs tokens: add --token-file FILE");
-	if (config->listen.host[0] && config->listen.port != 0 &&
+	if (config->listen.host[0] && config->listen.port != 0 && !config->preview_is_auto &&
 	    memcmp(&config->listen, &config->preview, sizeof(config->listen)) == 0)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
 			       "the API and the previews cannot share one address: change --listen "

@@ -17,6 +17,7 @@
 #include "base/paths.h"
 #include "base/str.h"
 #include "daemon/store.h"
+#include "proto/preview_url.h"
 #include "proto/units.h"
 
 #define CONFIG_FILE_SIZE_MAX   (64 * 1024)
@@ -24,6 +25,7 @@
 #define CONFIG_DRAIN_MS_MAX    (24 * 3600 * 1000)
 #define CONFIG_TIMEOUT_MS_MIN  1000
 #define CONFIG_SANDBOXES_MAX   1000000
+#define CONFIG_PREVIEW_AUTO    "127.0.0.1:8620"
 #define CONFIG_FLOOR_DEFAULT   UINT64_MAX /* by how much memory there is: capacity.h */
 
 enum config_setting {
@@ -37,6 +39,8 @@ enum config_setting {
 	CONFIG_LISTEN,
 	CONFIG_TOKEN_FILE,
 	CONFIG_PREVIEW,
+	CONFIG_ACCESS_LOG,
+	CONFIG_PREVIEW_URL,
 	CONFIG_STORE_SYNC,
 	CONFIG_LOG_LEVEL,
 	CONFIG_DRAIN,
@@ -60,7 +64,11 @@ struct config {
 	char runtime[PATH_MAX];
 	bool keeper_is_awaited; /* "keeper": another starts it */
 	char token_file[PATH_MAX];
+	char access_log[PATH_MAX];
 	struct host_port listen, preview;
+	bool preview_is_given;          /* also as "none" */
+	bool preview_is_auto;           /* if its port is taken, any other will do */
+	struct preview_url preview_url; /* domain "": by the preview's port, on localhost */
 	enum store_sync store_sync;
 	enum log_level log_level;
 	unsigned drain_ms;        /* "drain" */

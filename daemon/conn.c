@@ -486,6 +486,14 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
 
 /* --- time --- */
 
+static bool is_lost(const struct exchange *x, short events)
+{
+	/* What it has sent before it went away is still to be read. */
+	if (x->is_half_open && !x->body.is_over)
+		return events & POLLERR;
+	return events & (POLLHUP | POLLERR) || (events && x->is_upgraded && !x->body.is_over);
+}
+
 /* Reading is stopped, so only a look tells whether the client is still there. */
 static void look_for_peer(struct conn *c)
 {
@@ -498,7 +506,7 @@ static void look_for_peer(struct conn *c)
 		poll(&p, 1, 0);
 	}
 	server_watch(c);
-	if (p.revents & (POLLHUP | POLLERR) || (p.revents && x->is_upgraded && !x->body.is_over)) {
+	if (is_lost(x, p.revents)) {
 		conn_cut(c);
 	} else if (p.revents && !x->is_upgraded) {
 		/* It sends no more: it may be gone, or wait for its answer, as after on_eof(). */
@@ -540,14 +548,6 @@ void conn_expire(struct conn *c)
 
 /* --- the beginning --- */
 
-static int init_handle(struct conn *c, uv_stream_t *listener)
-{
-	uv_loop_t *loop = listener->loop;
-
-	return listener->type == UV_TCP ? uv_tcp_init(loop, &c->uv.tcp)
-					: uv_pipe_init(loop, &c->uv.pipe, 0);
-}
-
 /* The client may not have written yet: LINGER reads its request, so that no reset takes the 503. */
 static void turn_away(struct conn *c)
 {
@@ -558,13 +558,13 @@ static void turn_away(struct conn *c)
 	conn_proceed(c);
 }
 
-void conn_accept(struct server *server, uv_stream_t *listener, enum admission admission)
+int conn_accept(struct server *server, uv_stream_t *listener, enum admission admission)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 
-	if (!c || init_handle(c, listener) < 0) {
+	if (!c || server_init_peer(listener, &c->uv.handle) < 0) {
 		free(c);
-		return;
+		return -ENOMEM;
 	}
 	c->server = server;
 	c->admission = admission;
@@ -578,7 +578,7 @@ void conn_accept(struct server *server, uv_stream_t *listener, enum admission ad
 	server_conn_added(c);
 	if (uv_accept(listener, &c->uv.stream) < 0) {
 		conn_cut(c);
-		return;
+		return 0;
 	}
 	server_conn_opened(c);
 	if (listener->type == UV_TCP) {
@@ -589,4 +589,5 @@ void conn_accept(struct server *server, uv_stream_t *listener, enum admission ad
 	if (admission == ADMIT_NOT)
 		turn_away(c);
 	set_reading(c, true);
+	return 0;
 }

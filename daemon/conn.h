@@ -20,6 +20,7 @@
 #ifndef BERTH_DAEMON_CONN_H
 #define BERTH_DAEMON_CONN_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -81,13 +82,15 @@ struct exchange {
 
 	struct stream answer;
 	struct answer_header *headers, **headers_tail;
+	struct str trailers;
 	enum answer_framing framing;
 	uint64_t answer_left; /* of a stream whose length was told */
 	bool length_known;
 	bool is_begun;    /* the answer's head is written */
 	bool is_answered; /* nothing more will be written */
 	bool is_upgraded;
-	bool is_gone; /* on_gone was called, or would have been */
+	bool is_half_open; /* see struct upgrade */
+	bool is_gone;      /* on_gone was called, or would have been */
 	void (*on_gone)(void *arg);
 	void *on_gone_arg;
 };
@@ -117,6 +120,7 @@ struct conn {
 	bool is_known; /* it has shown a valid token */
 	bool is_reading;
 	bool is_processing; /* conn_process() is on the stack: leave the rest to it */
+	bool is_corked;     /* exchange_cork() */
 	bool is_flying;
 	bool proceed_wanted; /* conn_proceed_soon() */
 	bool close_wanted;   /* after the answer at hand */
@@ -124,10 +128,12 @@ struct conn {
 	bool is_garbled;     /* the request's framing is lost: what still comes is dropped */
 	bool is_broken;      /* nothing can be sent any more: conn_expire() cuts it soon */
 	bool is_handle_closed;
+	char peer[INET6_ADDRSTRLEN]; /* of exchange_peer(); "": not asked for yet, or none */
 };
 
 /* conn.c */
-void conn_accept(struct server *server, uv_stream_t *listener, enum admission admission);
+/* -ENOMEM: it still waits to be accepted, and the listener hears of no other until it is. */
+int conn_accept(struct server *server, uv_stream_t *listener, enum admission admission);
 /* The state has changed from outside of conn_process(): go on with what there is to do. */
 void conn_proceed(struct conn *c);
 /* The same on the loop's next turn, for callers that must not be called back at once. */
@@ -162,6 +168,14 @@ void exchange_free(struct exchange *x);
 void exchange_gone(struct exchange *x, int status);
 /* HEAD: once the answer's head is out, nobody wants the rest of a stream. */
 void exchange_skip_body(struct exchange *x);
+/* Begins an answer whose head is formatted. Without one (at is NULL) there was no memory for it, or
+ * nobody is there to read it. */
+struct stream *exchange_begin(struct exchange *x, struct str head,
+			      const struct stream_producer *producer, void *arg);
+/* Nothing more will be written, and nobody is called any more. */
+void exchange_answered(struct exchange *x);
+/* Whether the connection can be kept after this answer. */
+void exchange_decide_close(struct exchange *x);
 /* Sends 100 Continue if the client waits for it. */
 void exchange_continue(struct exchange *x);
 
@@ -173,7 +187,11 @@ void server_watch_now(struct conn *c);
 void server_conn_added(struct conn *c);
 /* It has its descriptor. */
 void server_conn_opened(struct conn *c);
+/* The handle of a connection that this listener will accept. */
+int server_init_peer(uv_stream_t *listener, uv_handle_t *peer);
 void server_conn_removed(struct conn *c);
+/* An answer with this status begins. */
+void server_count_answer(struct server *server, int status);
 /* The current Date header's value. */
 struct str server_date(struct server *server);
 const struct server_config *server_config(const struct server *server);

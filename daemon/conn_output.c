@@ -143,7 +143,7 @@ void conn_output(struct conn *c, const uv_buf_t *parts, unsigned count)
 	}
 	for (unsigned i = 0; i < count; i++)
 		len += parts[i].len;
-	if (!c->is_flying && (!c->is_processing || len >= CONN_CORK_MAX)) {
+	if (!c->is_flying && ((!c->is_processing && !c->is_corked) || len >= CONN_CORK_MAX)) {
 		try_now(c, parts, count);
 		if (!c->is_broken && buf_len(&c->output) && !c->is_flying)
 			fly(c);

@@ -25,6 +25,9 @@ static void find_route(struct exchange *x, unsigned *allowed)
 	const struct route *route = server_config(x->conn->server)->routes;
 
 	*allowed = 0;
+	x->route = server_config(x->conn->server)->any;
+	if (x->route)
+		return;
 	for (; route->pattern; route++) {
 		if (!route_matches(route->pattern, x->head->path, &x->captures))
 			continue;

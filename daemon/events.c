@@ -1,9 +1,11 @@
 #include "daemon/events.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/counts.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox.h"
 #include "proto/time_text.h"
@@ -113,10 +115,13 @@ static struct event *make(const struct sandbox *sb, const char *type, event_writ
 void event_add(struct sandbox *sb, const char *type, event_write_fn *write, const void *arg)
 {
 	struct events *events = registry_events(sb->registry);
+	size_t index = event_type_index(str_of(type));
 	struct event *e;
 
+	assert(index < EVENT_TYPE_COUNT);
 	if (!sb->is_stored || !events->store)
 		return;
+	registry_counts(sb->registry)->events[index]++;
 	e = events->unsaved < EVENTS_WAITING_MAX ? make(sb, type, write, arg) : NULL;
 	if (!e) {
 		log_error("sandbox=%s event=%s is lost: no room for it", sb->id.text, type);

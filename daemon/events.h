@@ -27,8 +27,8 @@ struct sandbox;
 typedef void event_write_fn(struct json_writer *w, const void *arg);
 
 /*
- * It has happened. `type`: a literal such as "slept". `write` may be NULL; it is called before this
- * returns. What happens to a sandbox that was never stored is nobody's to know.
+ * It has happened. `type`: one that proto/event_type.h knows. `write` may be NULL; it is called
+ * before this returns. What happens to a sandbox that was never stored is nobody's to know.
  */
 void event_add(struct sandbox *sb, const char *type, event_write_fn *write, const void *arg);
 

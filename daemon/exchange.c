@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "daemon/conn.h"
+#include "daemon/head_writer.h"
 #include "proto/api_error.h"
 
 #define STATUS_LINE_MAX 64
@@ -174,43 +176,13 @@ static bool can_drain(const struct exchange *x)
 	       x->head->content_length - x->body_received <= CONN_DRAIN_MAX;
 }
 
-static void decide_close(struct exchange *x)
+void exchange_decide_close(struct exchange *x)
 {
 	struct conn *c = x->conn;
 
 	c->close_wanted = c->close_wanted || !x->head->keep_alive || x->is_upgraded ||
 			  x->framing == ANSWER_UNTIL_CLOSE || server_is_draining(c->server) ||
 			  (x->framing == ANSWER_SIZED && !x->body_complete && !can_drain(x));
-}
-
-struct head_writer {
-	char *at;
-};
-
-static void put(struct head_writer *w, struct str s)
-{
-	memcpy(w->at, s.at, s.len);
-	w->at += s.len;
-}
-
-static void put_uint(struct head_writer *w, uint64_t value)
-{
-	char digits[20];
-	size_t n = sizeof(digits);
-
-	do {
-		digits[--n] = (char)('0' + value % 10);
-		value /= 10;
-	} while (value);
-	put(w, (struct str){digits + n, sizeof(digits) - n});
-}
-
-static void put_header(struct head_writer *w, struct str name, struct str value)
-{
-	put(w, name);
-	put(w, STR(": "));
-	put(w, value);
-	put(w, STR("\r\n"));
 }
 
 static size_t head_size(const struct exchange *x, struct str type)
@@ -231,7 +203,8 @@ static struct str format_head(struct exchange *x, int status, struct str type, u
 
 	if (!start)
 		return (struct str){NULL, 0};
-	decide_close(x);
+	server_count_answer(x->conn->server, status);
+	exchange_decide_close(x);
 	put(&w, STR("HTTP/1.1 "));
 	put_uint(&w, (unsigned)status);
 	put(&w, STR(" "));
@@ -260,8 +233,7 @@ static uv_buf_t as_buf(struct str s)
 	return uv_buf_init((char *)s.at, (unsigned)s.len);
 }
 
-/* Nothing more will be written, and nobody is called any more. */
-static void answered(struct exchange *x)
+void exchange_answered(struct exchange *x)
 {
 	x->is_answered = true;
 	x->body.is_over = true;
@@ -288,7 +260,7 @@ static void send_whole(struct exchange *x, int status, struct str type, struct s
 		parts[1] = as_buf(body);
 		conn_output(x->conn, parts, x->head->method == HTTP_METHOD_HEAD ? 1 : 2);
 	}
-	answered(x);
+	exchange_answered(x);
 }
 
 void exchange_reply(struct exchange *x, int status, const char *type, struct str body)
@@ -351,17 +323,6 @@ void exchange_reply_gone(struct exchange *x)
 
 /* --- an answer in pieces --- */
 
-static void put_hex(struct head_writer *w, size_t value)
-{
-	static const char digits[] = "0123456789abcdef";
-	int shift = 60;
-
-	while (shift && !(value >> shift))
-		shift -= 4;
-	for (; shift >= 0; shift -= 4)
-		*w->at++ = digits[value >> shift & 15];
-}
-
 static void answer_data(void *arg, const char *bytes, size_t len)
 {
 	struct exchange *x = arg;
@@ -404,7 +365,7 @@ static size_t answer_move(void *arg, int pipe_fd, size_t max)
 static void answer_end(void *arg, int status)
 {
 	struct exchange *x = arg;
-	uv_buf_t last = uv_buf_init("0\r\n\r\n", 5);
+	uv_buf_t last[] = {uv_buf_init("0\r\n", 3), as_buf(x->trailers), uv_buf_init("\r\n", 2)};
 	bool is_short = x->answer_left > 0 && x->head->method != HTTP_METHOD_HEAD;
 
 	if (status < 0 || is_short) {
@@ -412,9 +373,9 @@ static void answer_end(void *arg, int status)
 		conn_flush(x->conn);
 		conn_broken(x->conn);
 	} else if (x->framing == ANSWER_CHUNKED && x->head->method != HTTP_METHOD_HEAD) {
-		conn_output(x->conn, &last, 1);
+		conn_output(x->conn, last, array_len(last));
 	}
-	answered(x);
+	exchange_answered(x);
 }
 
 void exchange_skip_body(struct exchange *x)
@@ -423,24 +384,21 @@ void exchange_skip_body(struct exchange *x)
 
 	if (!x->is_begun || x->is_answered || x->head->method != HTTP_METHOD_HEAD)
 		return;
-	answered(x);
+	exchange_answered(x);
 	stream_abort(&answer);
 }
 
 static const struct stream_consumer answer_consumer = {answer_data, answer_end, answer_move};
 
-static struct stream *begin_answer(struct exchange *x, int status, const char *type,
-				   const struct stream_producer *producer, void *arg)
+struct stream *exchange_begin(struct exchange *x, struct str head,
+			      const struct stream_producer *producer, void *arg)
 {
 	uv_buf_t part;
-	struct str head;
 
 	assert(!x->is_begun && !x->is_answered);
-	head = x->is_gone ? (struct str){NULL, 0}
-			  : format_head(x, status, str_of(type), x->answer_left);
 	if (!head.at) {
 		conn_broken(x->conn);
-		answered(x);
+		exchange_answered(x);
 		return NULL;
 	}
 	x->is_begun = true;
@@ -451,6 +409,15 @@ static struct stream *begin_answer(struct exchange *x, int status, const char *t
 	if (x->head->method == HTTP_METHOD_HEAD)
 		conn_proceed_soon(x->conn);
 	return &x->answer;
+}
+
+static struct stream *begin_answer(struct exchange *x, int status, const char *type,
+				   const struct stream_producer *producer, void *arg)
+{
+	struct str head = x->is_gone ? (struct str){NULL, 0}
+				     : format_head(x, status, str_of(type), x->answer_left);
+
+	return exchange_begin(x, head, producer, arg);
 }
 
 void exchange_length(struct exchange *x, uint64_t length)
@@ -473,6 +440,7 @@ struct stream *exchange_upgrade(struct exchange *x, const struct upgrade *upgrad
 	exchange_header(x, "Connection", "Upgrade");
 	exchange_header(x, "Upgrade", upgrade->protocol);
 	x->is_upgraded = true;
+	x->is_half_open = upgrade->is_half_open;
 	x->framing = ANSWER_UNTIL_CLOSE;
 	x->body.consumer = upgrade->consumer;
 	x->body.consumer_arg = upgrade->arg;

@@ -98,12 +98,45 @@ void exchange_length(struct exchange *x, uint64_t length);
 struct stream *exchange_respond(struct exchange *x, int status, const char *type,
 				const struct stream_producer *producer, void *arg);
 
+/* An answer that another server gave: passed on as it is, but for what concerns this connection. */
+struct relay {
+	int status; /* 101: the connection is handed over as by exchange_upgrade() */
+	struct str reason;
+	struct str lines; /* "Name: value\r\n" each, without those of framing and connection */
+	enum http_framing framing; /* of the body; the lines say what has to be said of none */
+	uint64_t length;
+};
+
+/*
+ * As exchange_respond(). With HTTP_NO_BODY the answer is complete but for stream_end(). What comes
+ * between cork and uncork goes out as one, if it is not much.
+ */
+struct stream *exchange_relay(struct exchange *x, const struct relay *relay,
+			      const struct stream_producer *producer, void *arg);
+/* The consumer of an upgraded connection's input, before exchange_relay() with a status of 101. */
+void exchange_take_over(struct exchange *x, const struct stream_consumer *consumer, void *arg);
+/* A head of 1xx, before the answer; nothing for a client of HTTP/1.0. */
+void exchange_interim(struct exchange *x, const struct relay *relay);
+/* What goes behind the last chunk, before stream_end(). */
+void exchange_trailers(struct exchange *x, struct str lines);
+void exchange_cork(struct exchange *x);
+/* Also when it was answered meanwhile, but not later. */
+void exchange_uncork(struct exchange *x);
+
+/* The client's address without its port, "" where there is none: a Unix socket. */
+const char *exchange_peer(struct exchange *x);
+/* Nothing can be said any more: the client sees that its answer was cut. Instead of an answer. */
+void exchange_cut(struct exchange *x);
+
 /* Both directions of a connection that speaks another protocol from here on. */
 struct upgrade {
 	const char *protocol;                   /* the Upgrade header's value */
 	const struct stream_consumer *consumer; /* of what the client sends */
 	const struct stream_producer *producer; /* of what it gets */
 	void *arg;                              /* for both */
+	/* Whoever sends no more may still read, and what it sent before counts: it is not cut for
+	 * that while its input is paused. */
+	bool is_half_open;
 };
 
 /*

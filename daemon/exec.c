@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "daemon/counts.h"
 #include "daemon/exec_state.h"
 #include "daemon/exec_stranger.h"
 #include "daemon/registry.h"
@@ -270,9 +271,18 @@ static void on_exited(struct exec *e, const struct agent_exited *exited)
 
 static void on_lost(struct exec *e)
 {
+	bool is_alone = !e->shell && !exec_has_group(e);
+
 	/* What is asked to be ended is over when that is proven, or the sandbox with it. */
-	if (e->is_kill_sent && !e->is_proven && e->state < EXEC_DRAINING) {
+	if (e->is_ending && !e->is_proven && e->state < EXEC_DRAINING &&
+	    (e->is_kill_sent || is_alone)) {
 		e->is_lost = true;
+		if (!e->is_adopting)
+			exec_kill_started(e);
+		return;
+	}
+	if (e->is_end_asked && is_alone && e->state < EXEC_DRAINING) {
+		exec_on_unproven(e);
 		return;
 	}
 	if (e->is_kept && e->state >= EXEC_DRAINING) {
@@ -287,6 +297,7 @@ static void on_lost(struct exec *e)
 	}
 	if (e->is_kept)
 		exec_flush_output(e);
+	e->kept.is_tree_lost = e->is_kept && is_alone;
 	exec_finish_lost(e, e->shell ? "its status cannot be known: the session's shell did not "
 				       "tell it"
 				     : "its status cannot be known: somebody inside killed its "
@@ -554,6 +565,7 @@ struct exec *exec_new(struct sandbox *sb, const struct exec_request *request,
 	if (!request->is_quiet)
 		hold(e, request->is_worker ? HOLD_REQUEST : HOLD_EXEC);
 	vigil_begin(sb);
+	registry_counts(sb->registry)->execs++;
 	return e;
 }
 

@@ -47,6 +47,10 @@ struct exec_shell {
 	void (*over)(struct exec_shell *shell, struct exec_end *end);
 };
 
+/* The `message` of one that was ended with its sandbox: nothing else proved that it is gone. */
+#define EXEC_UNPROVEN                                                                              \
+	"that nothing of it was left could not be proven, so the whole sandbox was stopped"
+
 struct exec_ops {
 	void (*output)(void *arg, bool is_stderr, struct str bytes);
 	/* The one end. The exec must not be touched after it. */
@@ -128,6 +132,11 @@ struct exec *exec_adopt(struct sandbox *sb, uint64_t number, const struct exec_o
 void exec_set_timeout(struct exec *exec, uint64_t timeout_ms);
 /* A terminal's; in cells, each at most AGENT_CELLS_MAX. */
 void exec_resize(struct exec *exec, uint32_t cols, uint32_t rows);
+/*
+ * The same in a while: the caller gives it some time, and then calls exec_kill(). If nobody can
+ * know before whether anything of it is left, it is not `ended` but with its sandbox.
+ */
+void exec_ask_end(struct exec *exec);
 /* To everything of its tree that can be found, beginning with its main process, if it runs. */
 void exec_signal(struct exec *exec, int signal);
 /* berthd stops, or the owner goes: nothing is called any more, the exec lives on with init. */

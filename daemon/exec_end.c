@@ -162,6 +162,18 @@ static void add_session(const struct exec *e, struct exec_end *end)
 		memcpy(end->message, e->over.message, sizeof(end->message));
 }
 
+/* What it took to end it. */
+static void say_unproven(const struct exec *e, struct exec_end *end)
+{
+	bool is_stopped = e->sb->state == SANDBOX_COLD;
+
+	end->is_tree_lost = !is_stopped && e->is_kept;
+	snprintf(end->message, sizeof(end->message), "%s",
+		 is_stopped ? EXEC_UNPROVEN
+			    : "that nothing of it is left could not be proven, and its sandbox "
+			      "could not be stopped yet");
+}
+
 /* The one end that a client hears of. */
 void exec_finish(struct exec *e, struct exec_end *end)
 {
@@ -170,6 +182,8 @@ void exec_finish(struct exec *e, struct exec_end *end)
 	hold_end(&e->hold);
 	end->duration_ms = (uv_hrtime() - e->started_ns) / 1000000;
 	end->output_dropped = e->is_dropping;
+	if (e->is_unproven)
+		say_unproven(e, end);
 	exec_pipe_close(&e->input);
 	for (int i = 0; i < 2; i++)
 		exec_pipe_discard(&e->output[i]);
@@ -217,6 +231,7 @@ void exec_finish_lost(struct exec *e, const char *why)
 		exec_finish_ended(e);
 		return;
 	}
+	end.is_tree_lost = e->kept.is_tree_lost;
 	snprintf(end.message, sizeof(end.message), "%s", why);
 	exec_finish(e, &end);
 }
@@ -235,7 +250,7 @@ static void judge(const struct exec *e, struct exec_end *end)
 /* Somebody said stop or delete; execs that still run are killed by that, and not lost. */
 bool exec_is_asked_to_stop(const struct exec *e)
 {
-	return e->sb->state == SANDBOX_STOPPING && !e->sb->is_condemned;
+	return e->sb->is_stop_left || (e->sb->state == SANDBOX_STOPPING && !e->sb->is_condemned);
 }
 
 /* What is sent for that: first by init, and then by the kernel. */
@@ -286,8 +301,10 @@ void exec_on_unproven(struct exec *e)
 	struct err err;
 
 	/* Something of it may live on: the only proof left is to stop everything. */
+	e->is_unproven = true;
 	err_set(&err, -ETIMEDOUT, ERR_TIMEOUT,
-		"a command could not be ended in time, so the whole sandbox was stopped");
+		"that nothing of a command was left could not be proven, so the whole sandbox was "
+		"stopped");
 	sandbox_condemn(e->sb, &err);
 }
 

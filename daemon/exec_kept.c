@@ -135,6 +135,7 @@ static void say_tree_lost(struct exec *e)
 	snprintf(e->kept.end.message, sizeof(e->kept.end.message), "%s",
 		 "whether anything of it is left cannot be known: somebody inside killed its "
 		 "supervisor");
+	e->kept.end.is_tree_lost = true;
 }
 
 void exec_kept_exited(struct exec *e)
@@ -168,6 +169,10 @@ void exec_kept_check(struct exec *e)
 		e->kept.is_settled = true;
 	if (!e->kept.is_settled)
 		return;
+	if (e->kept.is_tree_lost && !e->is_proven && (e->is_ending || e->is_end_asked)) {
+		exec_on_unproven(e);
+		return;
+	}
 	if (!e->kept.is_marked)
 		exec_mark_output(e);
 	e->kept.is_marked = true;
@@ -211,6 +216,12 @@ void exec_set_timeout(struct exec *exec, uint64_t timeout_ms)
 		uv_timer_start(&exec->timer, exec_on_timeout, timeout_ms, 0);
 	else
 		uv_timer_stop(&exec->timer);
+}
+
+void exec_ask_end(struct exec *exec)
+{
+	exec->is_end_asked = true;
+	exec_kept_check(exec);
 }
 
 void exec_resize(struct exec *exec, uint32_t cols, uint32_t rows)

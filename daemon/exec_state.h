@@ -55,6 +55,8 @@ struct exec {
 	bool is_dropping;  /* ... while it is being ended: it gets no more output */
 	bool is_ending;    /* its tree is being ended */
 	bool is_proven;    /* ... and nothing of it is left */
+	bool is_unproven;  /* ... and only the end of the sandbox can tell so */
+	bool is_end_asked; /* it is not being ended yet, but its end will have to be proven */
 	bool is_kill_sent; /* ... and whoever can has been asked to */
 	bool is_lost;      /* ... but how it ended nobody will tell */
 	bool is_stopped;   /* its main process exited while its sandbox was being stopped */

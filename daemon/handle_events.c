@@ -13,6 +13,7 @@
 #include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "daemon/sse.h"
+#include "proto/event_type.h"
 #include "proto/uri.h"
 
 #define TYPES_MAX 255 /* of the list in the query */
@@ -82,12 +83,13 @@ static void send_event(struct events_call *c, const struct event *e)
 static void send_gap(struct events_call *c)
 {
 	const struct list *first = c->read.events.next;
-	char data[128], id[24] = "null";
+	char data[160], id[24] = "null";
 
 	if (first != &c->read.events)
 		snprintf(id, sizeof(id), "%" PRIu64, list_entry(first, struct event, link)->id);
-	snprintf(data, sizeof(data), "{\"type\":\"gap\",\"after\":%" PRIu64 ",\"first\":%s}",
-		 c->cursor, id);
+	snprintf(data, sizeof(data),
+		 "{\"type\":\"gap\",\"after\":%" PRIu64 ",\"first\":%s,\"newest\":%" PRIu64 "}",
+		 c->cursor, id, c->read.last);
 	sse_send(&c->sse, STR("gap"), (struct str){NULL, 0}, str_of(data));
 }
 
@@ -106,7 +108,10 @@ static void send_live(struct events_call *c)
 /* Also in the middle of it: while a client does not read, pruning goes on. */
 static void tell_gap(struct events_call *c)
 {
-	/* From another database, or from before a power failure: what comes now is new to it. */
+	/*
+	 * From another database, or from before a power failure: what comes now is new to it. Not
+	 * refused, as a browser that comes back with its number would never come again.
+	 */
 	bool is_ahead = c->cursor > c->read.last;
 
 	if (c->is_from_now)
@@ -314,11 +319,13 @@ static int take_types(struct exchange *x, struct events_call *c, struct err *err
 
 	if (r == 0)
 		return 0;
-	if (r < 0 || !text.len || text.len + 2 > TYPES_MAX ||
-	    strspn(text.at, "abcdefghijklmnopqrstuvwxyz_,") != text.len)
+	if (r < 0 || text.len + 2 > TYPES_MAX)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
 			       "type must be a kind of event such as slept, or several with commas "
-			       "between them");
+			       "between them, once each");
+	r = event_types_check(text, err);
+	if (r < 0)
+		return r;
 	snprintf(c->types, sizeof(c->types), ",%s,", text.at);
 	return 0;
 }

@@ -112,6 +112,15 @@ static void put_cgroups(struct json_writer *w, const struct berthd *d)
 	json_object_end(w);
 }
 
+static void put_keeper(struct json_writer *w, const struct berthd *d)
+{
+	json_key(w, "keeper");
+	json_object(w);
+	put_bool(w, "answers", keeper_is_ready(registry_keeper(d->registry)));
+	put_bool(w, "awaited", d->config.keeper_is_awaited);
+	json_object_end(w);
+}
+
 static void put_host(struct json_writer *w, struct arena *arena, const struct berthd *d)
 {
 	const struct host_facts *host = &d->host;
@@ -122,6 +131,7 @@ static void put_host(struct json_writer *w, struct arena *arena, const struct be
 	put_int(w, "cpus", host->cpus);
 	put_int(w, "memory_bytes", host->memory_bytes);
 	put_runtime(w, arena, host);
+	put_keeper(w, d);
 	put_cgroups(w, d);
 	put_bool(w, "user_namespaces", host->user_namespaces);
 	put_bool(w, "overlay", host->overlay);
@@ -147,9 +157,17 @@ static void put_abilities(struct json_writer *w, const struct berthd *d)
 
 static void put_places(struct json_writer *w, struct arena *arena, const struct berthd *d)
 {
+	char url[PREVIEW_URL_SIZE];
+
 	put_path(w, arena, "socket", d->socket);
 	put_address(w, "listen", &d->listen_bound);
 	put_address(w, "preview", &d->preview_bound);
+	json_key(w, "preview_url");
+	preview_url_format(&d->preview_url, "", url);
+	if (d->preview_bound.host[0])
+		json_text(w, url);
+	else
+		json_null(w);
 	put_path(w, arena, "state_dir", d->config.paths.state_dir);
 	put_path(w, arena, "run_dir", d->config.paths.run_dir);
 }

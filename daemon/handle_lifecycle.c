@@ -12,6 +12,7 @@
 #include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "daemon/sandbox_sleep.h"
+#include "daemon/store_fact.h"
 #include "proto/uri.h"
 
 /* A request that waits for its sandbox. What it asked for goes on if its client goes away. */
@@ -90,23 +91,45 @@ static void reply_running(struct exchange *x, struct sandbox *sb)
 		on_pinged(x, false);
 }
 
-/* One that never ran sleeps as well, and so does one that was frozen and ended without a berthd. */
-static void reply_slept(struct exchange *x, struct sandbox *sb)
+struct slept {
+	struct exchange *x;
+	struct sandbox_receipt receipt;
+};
+
+static void on_slept(void *arg, int result, const struct err *err)
 {
-	struct sandbox_receipt receipt = sb->last_sleep;
+	struct slept *slept = arg;
 	struct json_writer w;
 
+	json_writer_init(&w, false);
+	sandbox_write_receipt(&slept->receipt, &w);
+	exchange_reply_json(slept->x, 200, &w);
+	json_writer_close(&w);
+}
+
+/*
+ * The receipt is on its way to the disk: who has it in hand may count on it. One that never ran
+ * sleeps as well, and so does one that was frozen and ended without a berthd.
+ */
+static void reply_slept(struct exchange *x, struct sandbox *sb)
+{
+	struct slept *slept = arena_alloc(exchange_arena(x), sizeof(*slept));
+	struct sandbox_receipt receipt = sb->last_sleep;
+
+	if (!slept) {
+		exchange_reply_no_memory(x);
+		return;
+	}
 	if (receipt.mode == SLEEP_AUTO ||
 	    (receipt.mode == SLEEP_FREEZE && sb->state == SANDBOX_COLD))
 		receipt = (struct sandbox_receipt){
 			.mode = sb->state == SANDBOX_FROZEN ? SLEEP_FREEZE : SLEEP_STOP,
 			.generation = sb->generation,
 			.at_ms = registry_now_ms()};
+	*slept = (struct slept){x, receipt};
 	handle_generation(x, sb);
-	json_writer_init(&w, false);
-	sandbox_write_receipt(&receipt, &w);
-	exchange_reply_json(x, 200, &w);
-	json_writer_close(&w);
+	if (store_fact_await(registry_store(sb->registry), on_slept, slept) < 0)
+		on_slept(slept, 0, NULL);
 }
 
 static void reply_deleted(struct exchange *x, struct sandbox *sb)
@@ -233,6 +256,18 @@ static int wanted_state(struct exchange *x, struct str *ret, struct err *err)
 	return 0;
 }
 
+static int wanted_reason(struct exchange *x, enum destroy_why *ret, struct err *err)
+{
+	struct str text;
+	int r = uri_query(exchange_arena(x), exchange_head(x)->query, STR("reason"), &text);
+
+	*ret = r > 0 && str_eq(text, STR("prune")) ? DESTROY_PRUNE : DESTROY_REQUEST;
+	if (r < 0 || (r > 0 && *ret == DESTROY_REQUEST && !str_eq(text, STR("request"))))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "reason must be request or prune");
+	return 0;
+}
+
 /* One that is cold, and that somebody waits for, is about to start. */
 static int check_state(const struct sandbox *sb, struct str wanted, struct err *err)
 {
@@ -245,6 +280,9 @@ static int check_state(const struct sandbox *sb, struct str wanted, struct err *
 	if (wanted.len && sb->is_changing)
 		return err_set(err, -EBUSY, ERR_CONFLICT,
 			       "the sandbox's settings are being changed: it was not removed");
+	if (wanted.len && !list_is_empty(&sb->port_changes))
+		return err_set(err, -EBUSY, ERR_CONFLICT,
+			       "one of the sandbox's ports is being exposed: it was not removed");
 	if (!wanted.len || (str_eq(wanted, str_of(state)) && !is_awaited))
 		return 0;
 	return err_set(err, -EBUSY, ERR_CONFLICT, "the sandbox is %s%s: it was not removed", state,
@@ -254,18 +292,24 @@ static int check_state(const struct sandbox *sb, struct str wanted, struct err *
 void handle_sandbox_delete(struct exchange *x)
 {
 	struct str state;
+	enum destroy_why why;
 	struct sandbox *sb;
 	struct err err;
 	int r = wanted_state(x, &state, &err);
 
 	if (r == 0)
+		r = wanted_reason(x, &why, &err);
+	if (r == 0)
 		r = handle_find(x, false, &sb, &err);
 	if (r == 0)
 		r = check_state(sb, state, &err);
-	if (r == 0)
+	if (r == 0) {
+		if (!sandbox_is_leaving(sb))
+			sb->destroy_why = why;
 		wish(x, sb, sandbox_delete, reply_deleted);
-	else if (err.code == ERR_NOT_FOUND)
+	} else if (err.code == ERR_NOT_FOUND) {
 		exchange_reply_empty(x, 204);
-	else
+	} else {
 		exchange_reply_err(x, &err);
+	}
 }

@@ -86,11 +86,14 @@ static void on_later_gone(void *arg)
 
 bool handle_process_later(struct exchange *x, const struct process *p, handler_fn *handle)
 {
+	bool is_lost = process_is_tree_lost(p);
 	struct later *l;
 	struct err err;
 
-	if (p->state == PROCESS_ENDED || (p->sb->state != SANDBOX_FROZEN && !p->sb->still &&
-					  (p->sb->state != SANDBOX_STARTING || !p->exec)))
+	if (p->state == PROCESS_ENDED && !is_lost)
+		return false;
+	if (p->sb->state != SANDBOX_FROZEN && !p->sb->still &&
+	    (p->sb->state != SANDBOX_STARTING || (!p->exec && !is_lost)))
 		return false;
 	l = calloc(1, sizeof(*l));
 	if (!l) {
@@ -446,7 +449,7 @@ void handle_process_delete_all(struct exchange *x)
 	list_for_each_safe (node, &sb->processes) {
 		struct process *p = list_entry(node, struct process, link);
 
-		if (p->state != PROCESS_ENDED && !p->is_terminal)
+		if ((p->state != PROCESS_ENDED || process_is_tree_lost(p)) && !p->is_terminal)
 			end_one(c, p, grace_ms);
 	}
 	c->pending--;

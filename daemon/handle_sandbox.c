@@ -12,6 +12,7 @@
 #include "daemon/alarm.h"
 #include "daemon/berthd.h"
 #include "daemon/idempotency.h"
+#include "daemon/port.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "daemon/sandbox_expiry.h"
@@ -253,6 +254,7 @@ void handle_write_sandbox(struct json_writer *w, const struct sandbox *sb)
 	time_text_write(w, "started_at", sb->started_at_ms);
 	time_text_write(w, "last_active_at", sb->active_at_ms);
 	settings_write(&sb->settings, w);
+	port_write_all(sb, w);
 	json_key(w, "restart_needed"); /* for the settings above to hold */
 	json_bool(w, sb->is_outdated && sb->state != SANDBOX_COLD);
 	json_key(w, "execs");

@@ -209,7 +209,7 @@ static void on_failed(void *arg, int status)
 {
 	struct keeper *k = arg;
 
-	log_warn("keeper: the line is broken: %s", uv_strerror(status));
+	log_warn("keeper: the line is broken: %s", strerror(-status));
 	reconnect(k);
 }
 
@@ -348,6 +348,11 @@ void keeper_close(struct keeper *keeper)
 uint32_t keeper_abilities(const struct keeper *keeper)
 {
 	return keeper->abilities;
+}
+
+bool keeper_is_ready(const struct keeper *keeper)
+{
+	return keeper->is_ready;
 }
 
 const char *keeper_runtime(const struct keeper *keeper)

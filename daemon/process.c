@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "daemon/exec_stranger.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/logs.h"
+#include "daemon/process_end.h"
 #include "daemon/process_output.h"
 #include "daemon/process_record.h"
 #include "daemon/registry.h"
@@ -185,7 +185,7 @@ static void on_end_stored(void *arg, int result, const struct err *err)
 	process_release(p);
 }
 
-static void save_end(struct process *p)
+void process_save_end(struct process *p)
 {
 	p->state = PROCESS_ENDING;
 	p->saves++;
@@ -212,6 +212,7 @@ static void end_with(struct process *p, const struct exec_end *end)
 	p->end = is_known ? p->main_end : *end;
 	if (is_known && end->reason == p->main_end.reason)
 		memcpy(p->end.message, end->message, sizeof(p->end.message));
+	p->end.is_tree_lost = end->is_tree_lost;
 	if (!is_known)
 		p->ended_at_ms = registry_now_ms();
 	if (!is_known && p->is_adopted && p->ended_at_ms > p->started_at_ms)
@@ -223,7 +224,7 @@ static void end_with(struct process *p, const struct exec_end *end)
 	}
 	log_info("sandbox=%s process=%s ended reason=%s exit_code=%d", p->sb->id.text, p->id.text,
 		 exec_reason_name(end->reason), end->exit_code);
-	save_end(p);
+	process_save_end(p);
 }
 
 /* It never ran, and whoever asked for it hears why. Nothing of it stays. */
@@ -283,7 +284,7 @@ static void on_run_stored(void *arg, int result, const struct err *err)
 	process_release(p);
 }
 
-static void save_run(struct process *p)
+void process_save_run(struct process *p)
 {
 	struct err err;
 
@@ -300,7 +301,7 @@ static void on_started(void *arg, uint32_t pid)
 	if (p->is_adopted)
 		return;
 	p->pid = pid;
-	save_run(p);
+	process_save_run(p);
 }
 
 static void on_exit_stored(void *arg, int result, const struct err *err)
@@ -471,46 +472,6 @@ void process_autostart_all(struct sandbox *sb)
 	}
 }
 
-/* --- ending --- */
-
-static void on_grace_over(uv_timer_t *timer)
-{
-	struct process *p = timer->data;
-
-	if (p->exec)
-		exec_kill(p->exec);
-}
-
-void process_end(struct process *p, uint64_t grace_ms)
-{
-	bool was_autostart = p->is_autostart;
-
-	p->is_autostart = false;
-	if (!p->exec) {
-		if (was_autostart && p->state >= PROCESS_ENDING)
-			save_end(p);
-		return;
-	}
-	if (was_autostart && p->state == PROCESS_RUNNING)
-		save_run(p);
-	if (!grace_ms) {
-		exec_kill(p->exec);
-		return;
-	}
-	if (!p->has_grace)
-		uv_timer_init(registry_loop(p->sb->registry), &p->grace);
-	p->has_grace = true;
-	p->grace.data = p;
-	uv_timer_start(&p->grace, on_grace_over, grace_ms, 0);
-	exec_signal(p->exec, SIGTERM);
-}
-
-void process_signal(struct process *p, int signal)
-{
-	if (p->exec)
-		exec_signal(p->exec, signal);
-}
-
 /* --- those of an earlier berthd --- */
 
 void process_load(struct sandbox *sb, const struct process_fact *fact)
@@ -570,6 +531,7 @@ void process_lose_all(struct sandbox *sb)
 
 		if (p->state == PROCESS_RUNNING && !p->exec)
 			lose(p, "the sandbox ended while berthd was away");
+		process_proven(p);
 	}
 }
 

@@ -73,7 +73,8 @@ struct process {
 	struct exec *exec;       /* NULL: not there yet, or not any more */
 	struct journal *journal; /* while it runs, or is read */
 	unsigned readers;
-	unsigned saves; /* of its end, under way */
+	unsigned saves;    /* of its end, under way */
+	bool is_proof_due; /* its sandbox is stopped, so that nothing is left of it for sure */
 	bool is_stdin_ended;
 	void (*on_room)(void *arg); /* whoever writes to its stdin */
 	void *writer;
@@ -96,6 +97,9 @@ void process_cancel(struct process_wait *wait);
 /* Ends it for sure; and it is not started again. process_wait_end() tells when. */
 void process_end(struct process *p, uint64_t grace_ms);
 void process_signal(struct process *p, int signal);
+/* It has ended, but what it started may live on, and cannot be found: process_end() stops the
+ * sandbox then. */
+bool process_is_tree_lost(const struct process *p);
 
 /* As long as somebody holds it, its memory is there. */
 void process_hold(struct process *p);

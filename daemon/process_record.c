@@ -159,6 +159,12 @@ int process_record_restore(struct process *p, const struct process_fact *fact)
 
 bool process_autostart_ran(const struct sandbox *sb)
 {
+	const struct sandbox_receipt *last = &sb->last_sleep;
+
+	/* Then it is not running because somebody wanted that. */
+	if (last->mode == SLEEP_STOP && last->why != SLEPT_FAILED &&
+	    last->generation == sb->generation)
+		return false;
 	list_for_each (node, &sb->processes) {
 		const struct process *p = list_entry(node, struct process, link);
 

@@ -11,9 +11,11 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/alarm.h"
+#include "daemon/counts.h"
 #include "daemon/events.h"
 #include "daemon/autostart.h"
 #include "daemon/exec.h"
+#include "daemon/port.h"
 #include "daemon/process.h"
 #include "daemon/sandbox_expiry.h"
 #include "daemon/sandbox_still.h"
@@ -32,11 +34,14 @@ struct registry {
 	struct capacity *capacity;
 	struct events *events;
 	struct vigil *vigil;
+	struct counts counts;
+	struct ports *ports;
 	struct wallclock *clock;
 	struct autostart *autostart; /* NULL: that is not wanted */
 	struct sandbox **sorted;     /* by ID */
 	size_t count, room;
 	bool is_ready, is_stopping;
+	bool is_incomplete; /* there was no memory for one that is stored */
 };
 
 uv_loop_t *registry_loop(const struct registry *registry)
@@ -87,6 +92,16 @@ struct idempotency *registry_keys(const struct registry *registry)
 struct vigil *registry_vigil(const struct registry *registry)
 {
 	return registry->vigil;
+}
+
+struct counts *registry_counts(struct registry *registry)
+{
+	return &registry->counts;
+}
+
+struct ports *registry_ports(const struct registry *registry)
+{
+	return registry->ports;
 }
 
 size_t registry_count(const struct registry *registry)
@@ -280,7 +295,8 @@ static void on_ready(void *arg)
 			sandbox_vanished(sb);
 		if (sb->state != SANDBOX_COLD)
 			continue;
-		sb->is_start_due = !r->is_ready && process_autostart_ran(sb);
+		if (!r->is_ready)
+			sb->is_start_due = process_autostart_ran(sb);
 		process_lose_all(sb);
 	}
 	if (!r->is_ready) {
@@ -322,10 +338,13 @@ static void on_fact(void *arg, const struct sandbox_fact *fact)
 	struct err err;
 
 	sb = registry_add(r, &fact->id);
-	if (!sb)
+	if (!sb) {
+		r->is_incomplete = true;
 		return;
+	}
 	sb->created_at_ms = fact->created_at_ms;
 	sb->generation = fact->generation;
+	sb->last_failure = fact->failure;
 	sandbox_expiry_load(sb, &fact->sleep);
 	arena_init(&arena, 4 * 1024 * 1024);
 	sb->is_stored = true;
@@ -334,7 +353,7 @@ static void on_fact(void *arg, const struct sandbox_fact *fact)
 			  err.sentence);
 		sb->is_unreadable = true;
 		err_set(&sb->last_failure.err, -EBADMSG, ERR_START_FAILED,
-			"its stored settings cannot be read (%.200s): PUT new ones, or delete it",
+			"its stored settings cannot be read (%s): PUT new ones, or delete it",
 			err.sentence);
 		sb->last_failure.at_ms = registry_now_ms();
 	}
@@ -365,7 +384,14 @@ static void on_alarm(void *arg, const struct alarm_fact *fact)
 		alarm_load(sb, fact);
 }
 
-static void on_alarms_loaded(void *arg, int result, const struct err *err)
+static void on_port(void *arg, enum port_row row, const struct port_fact *fact)
+{
+	struct registry *r = arg;
+
+	ports_load(r->ports, registry_find(r, &fact->sandbox), row, fact);
+}
+
+static void on_ports_loaded(void *arg, int result, const struct err *err)
 {
 	struct registry *r = arg;
 	char path[PATH_MAX];
@@ -383,6 +409,20 @@ static void on_alarms_loaded(void *arg, int result, const struct err *err)
 			err_set(&failure, result, ERR_INTERNAL,
 				"the line to berth-keeper cannot be watched: %s",
 				strerror(-result));
+	}
+	if (result < 0)
+		r->config.ready(r->config.arg, &failure);
+}
+
+static void on_alarms_loaded(void *arg, int result, const struct err *err)
+{
+	struct registry *r = arg;
+	struct err failure = *err;
+
+	if (result == 0) {
+		result = store_port_load(r->config.store, on_port, on_ports_loaded, r);
+		if (result < 0)
+			err_set(&failure, result, ERR_INTERNAL, "out of memory");
 	}
 	if (result < 0)
 		r->config.ready(r->config.arg, &failure);
@@ -421,6 +461,9 @@ static void on_loaded(void *arg, int result, const struct err *err)
 	struct registry *r = arg;
 	struct err failure = *err;
 
+	if (result == 0 && r->is_incomplete)
+		result = err_set(&failure, -ENOMEM, ERR_INTERNAL,
+				 "out of memory: not all sandboxes can be loaded");
 	if (result == 0) {
 		result = store_process_load(r->config.store, on_process, on_processes_loaded, r);
 		if (result < 0)
@@ -455,7 +498,9 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 		goto failed;
 	snprintf(r->run_dir, sizeof(r->run_dir), "%s", config->run_dir);
 	r->vigil = vigil_new(r, config->init_timeout_ms);
-	if (!r->vigil)
+	if (r->vigil)
+		r->ports = ports_new(&config->ports);
+	if (!r->ports)
 		goto failed;
 	result = wallclock_new(&r->clock, config->loop, on_clock_set, r);
 	if (result < 0)
@@ -468,6 +513,8 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 	return 0;
 
 failed:
+	if (r && r->ports)
+		ports_free(r->ports);
 	if (r && r->vigil)
 		vigil_free(r->vigil);
 	if (r && r->clock)
@@ -515,6 +562,7 @@ void registry_free(struct registry *registry)
 	idempotency_free(registry->keys);
 	capacity_free(registry->capacity);
 	vigil_free(registry->vigil);
+	ports_free(registry->ports);
 	free(registry->sorted);
 	close_fdp(&registry->config.keeper_fd);
 	free(registry);

@@ -13,9 +13,11 @@
 #include "daemon/capacity.h"
 #include "daemon/idempotency.h"
 #include "daemon/keeper.h"
+#include "daemon/port.h"
 #include "daemon/sandbox.h"
 #include "daemon/store.h"
 
+struct counts;
 struct events;
 struct logs;
 struct registry;
@@ -30,6 +32,7 @@ struct registry_config {
 	struct capacity_limits limits;
 	bool autostart;           /* sandboxes that ran when the machine went down */
 	unsigned init_timeout_ms; /* how long an init may be silent that is waited for */
+	struct ports_config ports;
 	int keeper_fd; /* connected to <run>/keeper.sock; owned once registry_new() succeeds */
 	/* The facts are loaded and the keeper has said what runs; or err says why not. Once. */
 	void (*ready)(void *arg, const struct err *err);
@@ -72,6 +75,8 @@ const char *registry_run_dir(const struct registry *registry);
 struct capacity *registry_capacity(const struct registry *registry);
 struct idempotency *registry_keys(const struct registry *registry);
 struct vigil *registry_vigil(const struct registry *registry);
+struct counts *registry_counts(struct registry *registry);
+struct ports *registry_ports(const struct registry *registry);
 int64_t registry_now_ms(void);
 /* For the sandbox. */
 void registry_adopting(struct registry *registry, struct sandbox *sb);

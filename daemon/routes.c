@@ -5,10 +5,12 @@
 #define PROCESS_BODY_MAX  (6 * 1024 * 1024)
 #define SESSION_BODY_MAX  (3 * 1024 * 1024)
 #define ALARM_BODY_MAX    (512 * 1024) /* its argv, escaped */
+#define PORT_BODY_MAX     4096
 #define TREE_BODY_MAX     (64 * 1024) /* two paths, escaped */
 
 const struct route routes[] = {
 	{ HTTP_METHOD_GET,    "/health",                  handle_health,          BODY_NONE,     0, true },
+	{ HTTP_METHOD_GET,    "/metrics",                 handle_metrics,         BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/info",                 handle_info,            BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/openapi.json",         handle_openapi_json,    BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/openapi.html",         handle_openapi_html,    BODY_NONE,     0, false },
@@ -30,6 +32,12 @@ const struct route routes[] = {
 	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/alarm/{name}", handle_alarm_put,    BODY_BUFFERED, ALARM_BODY_MAX, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/alarm/{name}", handle_alarm_get,    BODY_NONE,     0, false },
 	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/alarm/{name}", handle_alarm_delete, BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/port",        handle_port_list,   BODY_NONE,     0, false },
+	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/port/{port}", handle_port_put,    BODY_BUFFERED, PORT_BODY_MAX, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/port/{port}", handle_port_get,    BODY_NONE,     0, false },
+	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/port/{port}", handle_port_delete, BODY_NONE,     0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/tunnel/{port}", handle_tunnel_put,  BODY_BUFFERED, PORT_BODY_MAX, false },
+	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/tunnel/{port}", handle_port_delete, BODY_NONE,     0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/processes", handle_process_start,      BODY_BUFFERED, PROCESS_BODY_MAX, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/processes", handle_process_list,       BODY_NONE,     0, false },
 	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/processes", handle_process_delete_all, BODY_NONE,     0, false },
@@ -49,6 +57,7 @@ const struct route routes[] = {
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/terminals/{terminal}/interrupt", handle_terminal_interrupt, BODY_NONE,     0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/terminals/{terminal}/terminate", handle_terminal_terminate, BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/pty",       handle_pty,                BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/connect/{port}", handle_connect,     BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/file/{path...}", handle_file_get,    BODY_NONE,     0, false },
 	{ HTTP_METHOD_PUT,    "/v1/sandbox/{id}/file/{path...}", handle_file_put,    BODY_STREAMED, 0, false },
 	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/file/{path...}", handle_file_delete, BODY_NONE,     0, false },

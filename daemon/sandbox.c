@@ -19,6 +19,8 @@
 #include "daemon/exec_stranger.h"
 #include "daemon/logs.h"
 #include "daemon/ping.h"
+#include "daemon/port.h"
+#include "daemon/port_connect.h"
 #include "daemon/process.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox_expiry.h"
@@ -27,13 +29,14 @@
 #include "daemon/sandbox_state.h"
 #include "daemon/sandbox_still.h"
 #include "daemon/session.h"
+#include "daemon/upstream.h"
 #include "daemon/vigil.h"
 
 #define BIT(state) (1u << (state))
 
 /* clang-format off */
-static const char *const names[SANDBOX_STATE_COUNT] = {
-	"cold", "starting", "running", "frozen", "stopping", "destroying",
+static const char *const names[SANDBOX_WORDS] = {
+	"cold", "starting", "running", "frozen", "stopping", "destroying", "failed",
 };
 
 static const unsigned moves[SANDBOX_STATE_COUNT] = {
@@ -53,17 +56,27 @@ bool sandbox_state_is_known(struct str name)
 		if (str_eq(name, str_of(names[i])))
 			return true;
 	}
-	return str_eq(name, STR("failed"));
+	return false;
+}
+
+const char *sandbox_state_word(size_t number)
+{
+	return names[number];
+}
+
+size_t sandbox_state_number(const struct sandbox *sb)
+{
+	if (sb->state == SANDBOX_COLD && sb->last_failure.err.code != ERR_NONE)
+		return SANDBOX_STATE_COUNT;
+	/* It is not frozen before that was seen. */
+	if (sb->state == SANDBOX_FROZEN && sb->phase == PHASE_FREEZE)
+		return SANDBOX_RUNNING;
+	return sb->state;
 }
 
 const char *sandbox_state_name(const struct sandbox *sb)
 {
-	if (sb->state == SANDBOX_COLD && sb->last_failure.err.code != ERR_NONE)
-		return "failed";
-	/* It is not frozen before that was seen. */
-	if (sb->state == SANDBOX_FROZEN && sb->phase == PHASE_FREEZE)
-		return names[SANDBOX_RUNNING];
-	return names[sb->state];
+	return names[sandbox_state_number(sb)];
 }
 
 void sandbox_enter(struct sandbox *sb, enum sandbox_state state)
@@ -113,8 +126,11 @@ void sandbox_note_failure(struct sandbox *sb, const struct err *err)
 {
 	log_error("sandbox=%s generation=%llu failed: %s", sb->id.text,
 		  (unsigned long long)sb->generation, err->sentence);
+	if (sb->is_unreadable)
+		return; /* which is why it cannot be started, and says what to do */
 	sb->last_failure.err = *err;
 	sb->last_failure.at_ms = registry_now_ms();
+	sandbox_save_failure(sb);
 }
 
 static struct keeper *keeper_of(struct sandbox *sb)
@@ -133,10 +149,18 @@ static void write_exit(struct json_writer *w, const void *arg)
 	event_write_err(w, why);
 }
 
+void sandbox_note_death(struct sandbox *sb, const struct err *why)
+{
+	sandbox_note_failure(sb, why);
+	event_add(sb, "exited", write_exit, why);
+}
+
 void sandbox_gone(struct sandbox *sb, const struct err *why)
 {
 	bool has_run = sb->state != SANDBOX_STARTING || sb->is_adopting;
 
+	if (sb->is_stop_left)
+		why = NULL; /* whatever has ended it, that was asked for */
 	/* First of all: whoever is told below may ask for it again. */
 	sandbox_enter(sb, SANDBOX_COLD);
 	sandbox_still_lose(sb, "it has ended");
@@ -145,7 +169,7 @@ void sandbox_gone(struct sandbox *sb, const struct err *why)
 		sandbox_note_sleep(sb, SLEEP_STOP, why ? SLEPT_FAILED : sb->why);
 	else
 		sandbox_asleep(sb);
-	sb->is_stop_wanted = sb->is_wake_wanted = false;
+	sb->is_stop_wanted = sb->is_stop_left = sb->is_wake_wanted = false;
 	sb->init_pid = 0;
 	sb->is_kill_owed = false;
 	if (sb->agent)
@@ -155,13 +179,14 @@ void sandbox_gone(struct sandbox *sb, const struct err *why)
 	exec_stranger_forget_all(sb);
 	session_lose_all(sb);
 	ping_lose_all(sb);
+	upstream_lose_all(sb);
+	port_connect_lose_all(sb);
 	sandbox_groups_drop(sb);
-	if (why) {
+	if (why && has_run) {
+		sandbox_note_death(sb, why);
+	} else if (why) {
 		sandbox_note_failure(sb, why);
-		if (has_run)
-			event_add(sb, "exited", write_exit, why);
-		else
-			event_add(sb, "failed", event_write_err, why);
+		event_add(sb, "failed", event_write_err, why);
 	}
 	/* Who waited for one that could not be adopted gets a new life of it instead. */
 	if (why && sb->phase == PHASE_UNDO && !sb->is_adopting)
@@ -228,6 +253,19 @@ void sandbox_condemn(struct sandbox *sb, const struct err *why)
 
 /* --- destroying --- */
 
+static void write_destroyed(struct json_writer *w, const void *arg)
+{
+	static const char *const reasons[] = {
+		[DESTROY_REQUEST] = "request",
+		[DESTROY_PRUNE] = "prune",
+		[DESTROY_DELETE_AFTER] = "delete_after",
+	};
+	const struct sandbox *sb = arg;
+
+	json_key(w, "reason");
+	json_text(w, reasons[sb->destroy_why]);
+}
+
 static void on_fact_deleted(void *arg, int result, const struct err *err)
 {
 	struct sandbox *sb = arg;
@@ -240,9 +278,10 @@ static void on_fact_deleted(void *arg, int result, const struct err *err)
 		sandbox_step(sb);
 		return;
 	}
-	event_add(sb, "destroyed", NULL, NULL);
+	event_add(sb, "destroyed", write_destroyed, sb);
 	logs_remove(registry_logs(sb->registry), &sb->id, NULL);
 	alarm_free_all(sb); /* which may wait for it: nothing is told of it any more */
+	port_bury_all(sb);
 	registry_unlink(sb->registry, sb); /* whoever is told must not find it any more */
 	sandbox_tell(sb, &sb->deletes, NULL);
 	sandbox_tell(sb, &sb->stops, NULL);
@@ -311,6 +350,7 @@ static void step_frozen(struct sandbox *sb)
 	if (!list_is_empty(&sb->deletes)) {
 		sb->is_condemned = false;
 		sandbox_enter(sb, SANDBOX_STOPPING);
+		sandbox_stopping(sb);
 		sandbox_kill(sb);
 	} else if (!list_is_empty(&sb->uses) || !list_is_empty(&sb->stops) || sb->is_wake_wanted ||
 		   sb->is_stop_wanted) {
@@ -442,6 +482,7 @@ int sandbox_delete(struct sandbox *sb, struct sandbox_wait *wait, struct err *er
 {
 	if (sandbox_check_owed(sb, err) < 0)
 		return -EAGAIN;
+	sb->why = SLEPT_ASKED;
 	list_append(&sb->deletes, &wait->link);
 	sandbox_step(sb);
 	return 0;

@@ -61,11 +61,6 @@ struct sandbox_group {
 	uint32_t number;
 };
 
-struct sandbox_failure {
-	struct err err; /* code ERR_NONE: there was none */
-	int64_t at_ms;
-};
-
 /* Why it went to sleep, and whence it woke. */
 enum slept_why {
 	SLEPT_ASKED,
@@ -76,6 +71,9 @@ enum slept_why {
 	SLEPT_MEMORY,
 	SLEPT_FAILED,
 };
+/* Why it is no more. */
+enum destroy_why { DESTROY_REQUEST, DESTROY_PRUNE, DESTROY_DELETE_AFTER };
+
 enum woke_from { WOKE_FROZEN, WOKE_STOPPED, WOKE_ADOPTED };
 
 /* Of its last sleep, or its last wake. */
@@ -118,7 +116,9 @@ struct sandbox {
 	bool is_woken;                            /* thawed to be adopted, and not to be stopped */
 	bool is_start_due;                        /* see autostart.h */
 	bool is_stop_wanted;
-	enum slept_why why; /* it is being stopped */
+	bool is_stop_left;            /* begun by an earlier berthd */
+	enum slept_why why;           /* it is being stopped */
+	enum destroy_why destroy_why; /* set by who asks for that first */
 	struct sandbox_receipt last_sleep, last_wake;
 	struct activity *activity;
 	int64_t asleep_since_ms; /* 0: it is awake; of sandbox_expiry.c, as what follows */
@@ -151,6 +151,14 @@ struct sandbox {
 	unsigned processes_len;
 	struct list alarms; /* of alarm.c, by name */
 	unsigned alarms_len, alarms_changing, alarms_adding;
+	struct list ports; /* of port.c, by number */
+	unsigned ports_len;
+	struct list port_changes;       /* in order; the first is under way */
+	char alias[SANDBOX_ALIAS_SIZE]; /* what previews call it; "": its ID */
+	struct list connects;           /* of port_connect.c */
+	unsigned connects_len;
+	uint32_t last_connect;
+	struct list upstreams; /* of upstream.c: all connections to its ports */
 	struct list pings;
 	uint64_t last_ping;
 	/* Ticks of vigil.c since init was heard while something waits for it; since it was asked.
@@ -160,7 +168,11 @@ struct sandbox {
 	unsigned groups_len;
 };
 
+/* What its state is called: the states, and "failed", which is to be cold because of a failure. */
+#define SANDBOX_WORDS (SANDBOX_STATE_COUNT + 1)
 const char *sandbox_state_name(const struct sandbox *sb);
+size_t sandbox_state_number(const struct sandbox *sb);
+const char *sandbox_state_word(size_t number);
 /* Whether a sandbox can ever be called so. */
 bool sandbox_state_is_known(struct str name);
 
@@ -187,6 +199,8 @@ void sandbox_cancel(struct sandbox_wait *wait);
 int sandbox_save_generation(struct sandbox *sb, store_done_fn *done, void *arg);
 int sandbox_save_settings(struct sandbox *sb, struct settings *settings, store_done_fn *done,
 			  void *arg);
+/* As last_failure is now; what cannot be stored is logged. */
+void sandbox_save_failure(const struct sandbox *sb);
 /* 1: no change is under way; 0: `wait` is called when it is over, and must ask again. */
 int sandbox_change(struct sandbox *sb, struct sandbox_wait *wait);
 /* One that was never stored, and that nothing holds any more, goes. */

@@ -41,25 +41,41 @@ static void on_saved(void *arg, int result, const struct err *err)
 		log_error("a sandbox's sleep is not stored: %s", err->sentence);
 }
 
-static void save(const struct sandbox *sb)
+/* Of one that is being stopped, the receipt that it will have: sandbox_expiry_load() knows it. */
+static struct sleep_fact fact_of(const struct sandbox *sb)
 {
-	const struct sandbox_receipt *last = &sb->last_sleep;
+	bool is_ending = sb->state == SANDBOX_STOPPING && !sb->is_condemned;
+	struct sandbox_receipt stop = {SLEEP_STOP, sb->why, 0, sb->generation, registry_now_ms()};
+	const struct sandbox_receipt *last = is_ending ? &stop : &sb->last_sleep;
 	struct sleep_fact fact = {
-		.since_ms = sb->asleep_since_ms,
+		.since_ms = is_ending ? 0 : sb->asleep_since_ms,
 		.at_ms = last->at_ms,
 		.generation = last->generation,
 	};
 
-	if (!sb->is_stored || registry_is_stopping(sb->registry))
-		return;
 	if (last->at_ms) {
 		snprintf(fact.mode, sizeof(fact.mode), "%s", sleep_mode_name(last->mode));
 		snprintf(fact.why, sizeof(fact.why), "%s", slept_why_name(last->why));
 	}
-	if (store_sandbox_save_sleep(registry_store(sb->registry), &sb->id, &fact, on_saved, NULL) <
-	    0)
-		log_error("sandbox=%s its sleep is not stored: too much is being stored",
-			  sb->id.text);
+	return fact;
+}
+
+/* Whether `done` will be called. */
+static bool save_then(const struct sandbox *sb, store_done_fn *done, void *arg)
+{
+	struct sleep_fact fact = fact_of(sb);
+
+	if (!sb->is_stored || registry_is_stopping(sb->registry))
+		return false;
+	if (store_sandbox_save_sleep(registry_store(sb->registry), &sb->id, &fact, done, arg) == 0)
+		return true;
+	log_error("sandbox=%s its sleep is not stored: too much is being stored", sb->id.text);
+	return false;
+}
+
+static void save(const struct sandbox *sb)
+{
+	save_then(sb, on_saved, NULL);
 }
 
 void sandbox_asleep(struct sandbox *sb)
@@ -68,6 +84,11 @@ void sandbox_asleep(struct sandbox *sb)
 		sb->asleep_since_ms = registry_now_ms();
 	save(sb);
 	arm(sb);
+}
+
+void sandbox_stopping(struct sandbox *sb)
+{
+	save(sb);
 }
 
 void sandbox_awake(struct sandbox *sb)
@@ -86,13 +107,25 @@ static bool is_asleep(const struct sandbox *sb)
 }
 
 /* Also between two states: what is on its way may fail, and then it sleeps on. */
-void sandbox_put_off(struct sandbox *sb)
+static bool put_off(struct sandbox *sb)
 {
 	if (!is_asleep(sb) && !sb->asleep_since_ms)
-		return;
+		return false;
 	sb->asleep_since_ms = registry_now_ms();
-	save(sb);
 	arm(sb);
+	return true;
+}
+
+void sandbox_put_off(struct sandbox *sb)
+{
+	if (put_off(sb))
+		save(sb);
+}
+
+/* What is stored of one that leaves may be told only when it has gone. */
+bool sandbox_put_off_then(struct sandbox *sb, store_done_fn *done, void *arg)
+{
+	return put_off(sb) && !sandbox_is_leaving(sb) && save_then(sb, done, arg);
 }
 
 void sandbox_needed(struct sandbox *sb)
@@ -135,7 +168,7 @@ static bool is_needed(const struct sandbox *sb)
 {
 	return !is_asleep(sb) || sb->is_wake_wanted || !list_is_empty(&sb->uses) ||
 	       !list_is_empty(&sb->changes) || sb->is_changing || sb->alarms_changing ||
-	       activity_has_holds(sb);
+	       !list_is_empty(&sb->port_changes) || activity_has_holds(sb);
 }
 
 static void on_expired(struct wall_timer *timer)
@@ -155,6 +188,7 @@ static void on_expired(struct wall_timer *timer)
 	}
 	log_info("sandbox=%s is deleted: it slept for its delete_after", sb->id.text);
 	sb->expiry_wait.done = on_deleted;
+	sb->destroy_why = DESTROY_DELETE_AFTER;
 	if (sandbox_delete(sb, &sb->expiry_wait, &err) < 0)
 		on_deleted(&sb->expiry_wait, sb, &err);
 }
@@ -171,10 +205,17 @@ void sandbox_expiry_load(struct sandbox *sb, const struct sleep_fact *fact)
 {
 	sb->asleep_since_ms = fact->since_ms;
 	sandbox_restore_receipt(sb, fact);
+	/* A life that was stopped is over; it sleeps, unless that was not finished. */
+	if (!fact->since_ms && sb->last_sleep.mode == SLEEP_STOP &&
+	    sb->last_sleep.generation == sb->generation) {
+		sb->is_stop_left = true;
+		sb->why = sb->last_sleep.why;
+		sb->last_sleep = (struct sandbox_receipt){0};
+	}
 }
 
 /* Frozen is the last that was stored of it, so it may have been thawed and used since. */
-static bool has_ended_unseen(const struct sandbox *sb)
+bool sandbox_ended_unseen(const struct sandbox *sb)
 {
 	return !sb->asleep_since_ms ||
 	       (sb->state == SANDBOX_COLD && sb->last_sleep.mode == SLEEP_FREEZE &&
@@ -190,7 +231,7 @@ void sandbox_expiry_begin(struct sandbox *sb)
 {
 	if (!is_asleep(sb))
 		sandbox_awake(sb);
-	else if (has_ended_unseen(sb))
+	else if (sandbox_ended_unseen(sb))
 		sandbox_put_off(sb);
 	else
 		arm(sb);

@@ -13,10 +13,17 @@
 
 /* It sleeps, and did so before if it is said again; stored, together with its last receipt. */
 void sandbox_asleep(struct sandbox *sb);
+/* Its stop has begun: stored, so that another berthd goes on with that. */
+void sandbox_stopping(struct sandbox *sb);
+/* Of a cold one: as far as is stored, its last life went on. */
+bool sandbox_ended_unseen(const struct sandbox *sb);
 /* It runs, and somebody needs it. */
 void sandbox_awake(struct sandbox *sb);
 /* If it sleeps: that begins anew. */
 void sandbox_put_off(struct sandbox *sb);
+/* The same, for who tells of it: `done` follows when it is stored, or could not be. False: it does
+ * not, as there is nothing to wait for. */
+bool sandbox_put_off_then(struct sandbox *sb, store_done_fn *done, void *arg);
 /* Somebody needs it, whether they get it or not. */
 void sandbox_needed(struct sandbox *sb);
 /* The wall's clock was set forward by so much. */

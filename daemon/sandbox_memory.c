@@ -6,12 +6,15 @@
 #include "daemon/alarm.h"
 #include "daemon/exec_stranger.h"
 #include "daemon/ping.h"
+#include "daemon/port.h"
+#include "daemon/port_connect.h"
 #include "daemon/process.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox.h"
 #include "daemon/sandbox_expiry.h"
 #include "daemon/sandbox_group.h"
 #include "daemon/session.h"
+#include "daemon/upstream.h"
 
 struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *id)
 {
@@ -34,8 +37,12 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	list_init(&sb->strangers);
 	list_init(&sb->processes);
 	list_init(&sb->alarms);
+	list_init(&sb->ports);
+	list_init(&sb->port_changes);
 	sandbox_expiry_init(sb);
 	session_init_all(sb);
+	list_init(&sb->connects);
+	list_init(&sb->upstreams);
 	list_init(&sb->pings);
 	list_init(&sb->call.link);
 	list_init(&sb->group_call.link);
@@ -53,12 +60,15 @@ void sandbox_free(struct sandbox *sb)
 	list_remove(&sb->place);
 	sandbox_expiry_close(sb);
 	alarm_free_all(sb);
+	port_free_all(sb);
 	ping_lose_all(sb);
 	process_free_all(sb);
 	exec_stranger_forget_all(sb);
 	session_free_all(sb);
 	if (sb->agent)
 		agent_free(take(sb->agent));
+	upstream_lose_all(sb);
+	port_connect_lose_all(sb);
 	sandbox_groups_drop(sb);
 	settings_close(&sb->settings);
 	if (sb->activity)

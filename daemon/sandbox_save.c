@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "daemon/activity.h"
 #include "daemon/events.h"
 #include "daemon/registry.h"
@@ -24,41 +25,67 @@ static void free_save(struct save *save)
 	free(save);
 }
 
-static void take_settings(struct save *save)
+/* Whether that changes anything. */
+static bool take_settings(struct save *save)
 {
 	struct sandbox *sb = save->sb;
 	struct settings old = sb->settings;
+	bool is_other = sb->is_unreadable || !settings_equal(&old, &save->settings);
 
 	if (sb->state != SANDBOX_COLD && !settings_start_alike(&old, &save->settings))
 		sb->is_outdated = true;
 	sb->settings = save->settings;
 	save->settings = old;
-	if (sb->is_unreadable)
+	if (sb->is_unreadable) {
 		sb->last_failure.err.code = ERR_NONE;
+		sandbox_save_failure(sb);
+	}
 	sb->is_unreadable = false;
 	activity_changed(sb);
-	sandbox_put_off(sb);
+	return is_other;
 }
 
-static void on_saved(void *arg, int result, const struct err *err)
+static void finish(struct save *save, int result, const struct err *err)
 {
-	struct save *save = arg;
 	struct sandbox *sb = save->sb;
-	bool is_change = save->has_settings, is_new = !sb->is_stored;
+	bool is_change = save->has_settings;
 
-	sb->is_stored = sb->is_stored || result == 0;
-	if (is_change)
-		sb->is_changing = false;
-	if (is_change && result == 0)
-		take_settings(save);
-	if (result == 0 && (is_new || is_change))
-		event_add(sb, is_new ? "created" : "changed", NULL, NULL);
 	save->done(save->arg, result, err);
 	free_save(save);
 	if (is_change)
 		sandbox_tell(sb, &sb->changes, sb->is_stored ? NULL : err);
 	sb->saves--; /* which has kept it so far */
 	sandbox_discard(sb);
+}
+
+/* The settings are stored, whatever came of this. */
+static void on_put_off(void *arg, int result, const struct err *err)
+{
+	struct save *save = arg;
+
+	if (result < 0)
+		log_error("sandbox=%s its sleep is not stored: %s", save->sb->id.text,
+			  err->sentence);
+	finish(save, 0, err);
+}
+
+static void on_saved(void *arg, int result, const struct err *err)
+{
+	struct save *save = arg;
+	struct sandbox *sb = save->sb;
+	bool is_change = save->has_settings, is_new = !sb->is_stored, is_other = false;
+
+	sb->is_stored = sb->is_stored || result == 0;
+	if (is_change)
+		sb->is_changing = false;
+	if (is_change && result == 0)
+		is_other = take_settings(save);
+	if (result == 0 && (is_new || is_other))
+		event_add(sb, is_new ? "created" : "changed", NULL, NULL);
+	/* Or a berthd that comes after us would delete it before the time that was told. */
+	if (is_change && result == 0 && sandbox_put_off_then(sb, on_put_off, save))
+		return;
+	finish(save, result, err);
 }
 
 static int submit(struct save *save, const struct settings *settings)
@@ -119,6 +146,22 @@ int sandbox_save_settings(struct sandbox *sb, struct settings *settings, store_d
 	else
 		sb->is_changing = true;
 	return r;
+}
+
+static void on_failure_saved(void *arg, int result, const struct err *err)
+{
+	if (result < 0)
+		log_error("a sandbox's last failure is not stored: %s", err->sentence);
+}
+
+void sandbox_save_failure(const struct sandbox *sb)
+{
+	if (!sb->is_stored || registry_is_stopping(sb->registry))
+		return;
+	if (store_sandbox_save_failure(registry_store(sb->registry), &sb->id, &sb->last_failure,
+				       on_failure_saved, NULL) < 0)
+		log_error("sandbox=%s its last failure is not stored: too much is being stored",
+			  sb->id.text);
 }
 
 int sandbox_change(struct sandbox *sb, struct sandbox_wait *wait)

@@ -182,6 +182,7 @@ void sandbox_terminate(struct sandbox *sb)
 	sb->is_condemned = sb->is_stop_wanted = false;
 	sandbox_enter(sb, SANDBOX_STOPPING);
 	sb->phase = PHASE_QUIET;
+	sandbox_stopping(sb);
 	sandbox_still_lose(sb, "it is being stopped");
 	if (is_asked && agent_send(sb->agent, &(struct channel_message){
 						      .head = {AGENT_TERMINATE, FRAME_VERSION, 0},

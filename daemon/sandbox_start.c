@@ -15,6 +15,7 @@
 #include "daemon/exec.h"
 #include "daemon/exec_stranger.h"
 #include "daemon/ping.h"
+#include "daemon/port_connect.h"
 #include "daemon/process.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox_expiry.h"
@@ -65,7 +66,10 @@ static void on_agent_ready(void *arg)
 	if (sb->state != SANDBOX_STARTING || sb->phase != PHASE_AGENT)
 		return; /* what it told before was reason enough to end it */
 	exec_stranger_seen(sb, agent_serial_seen(sb->agent));
-	sb->last_failure.err.code = ERR_NONE;
+	if (has_failed && !sb->is_unreadable) {
+		sb->last_failure.err.code = ERR_NONE;
+		sandbox_save_failure(sb);
+	}
 	sb->started_at_ms = sb->is_adopting ? started_before_ms(sb) : registry_now_ms();
 	is_new = !sb->is_adopting;
 	sb->is_adopting = false;
@@ -81,9 +85,13 @@ static void on_agent_ready(void *arg)
 	sandbox_groups_refill(sb); /* an adopted one has none */
 	exec_adopted_all(sb);
 	/* Also of one that is adopted: its berthd may have died before it came to that. */
-	if (sb->state == SANDBOX_RUNNING)
+	if (sb->state == SANDBOX_RUNNING && !sb->is_stop_left)
 		process_autostart_all(sb);
 	session_adopted_all(sb);
+	if (sb->state == SANDBOX_RUNNING && sb->is_stop_left) {
+		sandbox_terminate(sb); /* who needs it gets the next life */
+		return;
+	}
 	session_step_all(sb);
 	sandbox_tell(sb, &sb->uses, NULL);
 	sandbox_step(sb);
@@ -104,6 +112,11 @@ static void on_agent_event(void *arg, const struct agent_event *event)
 		break;
 	case AGENT_HEARTBEAT:
 		activity_touch(arg);
+		break;
+	case AGENT_CONNECTED:
+	case AGENT_CONNECT_FAILED:
+	case AGENT_LISTENING_IS:
+		port_connect_answered(arg, event);
 		break;
 	default:
 		exec_event(arg, event);
@@ -273,6 +286,13 @@ void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
 	}
 }
 
+/* While no berthd was there. */
+static void end_left_stop(struct sandbox *sb)
+{
+	sb->is_stop_left = false;
+	sandbox_note_sleep(sb, SLEEP_STOP, sb->why);
+}
+
 void sandbox_exited(struct sandbox *sb, const struct keeper_exited *exited)
 {
 	struct err why;
@@ -303,6 +323,11 @@ void sandbox_exited(struct sandbox *sb, const struct keeper_exited *exited)
 	} else if (sb->is_kill_owed) {
 		sandbox_gone(sb,
 			     sb->is_condemned || sb->state == SANDBOX_STARTING ? &sb->err : NULL);
+	} else if (sb->state == SANDBOX_COLD && sb->is_stop_left) {
+		end_left_stop(sb);
+	} else if (sb->state == SANDBOX_COLD && sandbox_ended_unseen(sb)) {
+		sandbox_note_sleep(sb, SLEEP_STOP, SLEPT_FAILED);
+		sandbox_note_death(sb, &why); /* while no berthd was there */
 	}
 }
 
@@ -320,5 +345,7 @@ void sandbox_vanished(struct sandbox *sb)
 	} else if (sb->is_kill_owed) {
 		sandbox_gone(sb,
 			     sb->is_condemned || sb->state == SANDBOX_STARTING ? &sb->err : NULL);
+	} else if (sb->state == SANDBOX_COLD && sb->is_stop_left) {
+		end_left_stop(sb);
 	}
 }

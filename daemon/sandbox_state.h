@@ -29,6 +29,8 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state state);
 void sandbox_step(struct sandbox *sb);
 
 void sandbox_note_failure(struct sandbox *sb, const struct err *err);
+/* The same of one that ran, and an event. */
+void sandbox_note_death(struct sandbox *sb, const struct err *why);
 /* Nothing of the container is left. `why`: it was not asked for. */
 void sandbox_gone(struct sandbox *sb, const struct err *why);
 void sandbox_kill(struct sandbox *sb);

@@ -15,6 +15,7 @@ struct sandbox_still {
 	void *arg;
 	bool is_hired;  /* whoever goes on */
 	uint32_t group; /* of it */
+	uint64_t serial;
 	uv_timer_t timer;
 	struct keeper_call call;
 	bool is_asked;   /* the keeper was, so it may be frozen */
@@ -156,6 +157,7 @@ static void hire(struct sandbox_still *s)
 	if (!exec)
 		return; /* and it is over */
 	s->group = exec_group(exec);
+	s->serial = agent_serial(exec_number(exec));
 	if (!s->group)
 		sandbox_still_spoil(sb, "the command that reads has no group of its own");
 }
@@ -178,6 +180,11 @@ void sandbox_still_step(struct sandbox *sb)
 	keeper_freeze_others(
 		registry_keeper(sb->registry), &s->call,
 		&(struct keeper_group_ref){str_of(sb->id.text), sb->generation, s->group});
+}
+
+bool sandbox_still_is_for(const struct sandbox *sb, uint64_t serial)
+{
+	return sb->still && sb->still->is_asked && sb->still->serial == serial;
 }
 
 int sandbox_still_check(const struct registry *registry, struct err *err)

@@ -36,6 +36,8 @@ struct sandbox_still *sandbox_still_begin(struct sandbox *sb, const struct sandb
 /* It runs on. Frees it, on the loop. */
 void sandbox_still_end(struct sandbox_still *still);
 
+/* Whether everything stands still, or is about to, for the exec of that serial number. */
+bool sandbox_still_is_for(const struct sandbox *sb, uint64_t serial);
 /* It has begun, init has said something, there is a group. */
 void sandbox_still_step(struct sandbox *sb);
 /* What could not be thawed after the end is thawed now, if that is owed. */

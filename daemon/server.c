@@ -45,6 +45,15 @@ struct listener {
 	struct list link;
 	struct server *server;
 	enum admission admission;
+	struct { /* see shed() */
+		union {
+			uv_handle_t handle;
+			uv_stream_t stream;
+			uv_tcp_t tcp;
+			uv_pipe_t pipe;
+		} uv;
+		bool is_busy, has_next, is_last;
+	} spare;
 };
 
 struct server {
@@ -61,6 +70,7 @@ struct server {
 	unsigned handles_open;
 	void (*drained)(void *arg);
 	void *drained_arg;
+	uint64_t answers[SERVER_CLASSES];
 	uint64_t complained_at;
 	uint64_t date_made_at;
 	char date[DATE_HEADER_LEN + 1];
@@ -85,6 +95,16 @@ bool server_is_draining(const struct server *server)
 unsigned server_connections(const struct server *server)
 {
 	return server->admitted[ADMIT_TRUSTED] + server->admitted[ADMIT_TOKEN];
+}
+
+uint64_t server_answers(const struct server *server, unsigned class)
+{
+	return server->answers[class];
+}
+
+void server_count_answer(struct server *server, int status)
+{
+	server->answers[(unsigned)status / 100 % SERVER_CLASSES]++;
 }
 
 char *server_read_buffer(struct server *server)
@@ -248,19 +268,19 @@ static bool may_complain(struct server *server)
 }
 
 /* Of those that are turned away only so many linger: the oldest goes before its time. */
-static void turn_away(struct server *server, uv_stream_t *listener)
+static int turn_away(struct server *server, uv_stream_t *listener)
 {
 	struct list *queue = &server->queues[QUEUE_TURNED_AWAY];
 
 	if (server->admitted[ADMIT_NOT] >= server->config.limits.turned_away &&
 	    !list_is_empty(queue))
 		conn_cut(list_entry(queue->next, struct conn, timeout));
-	conn_accept(server, listener, ADMIT_NOT);
 	if (may_complain(server))
 		log_warn("connection refused: too many are open connections=%u with_token=%u "
 			 "max_connections=%u",
 			 server_connections(server), server->admitted[ADMIT_TOKEN],
 			 server->config.limits.connections);
+	return conn_accept(server, listener, ADMIT_NOT);
 }
 
 /* See struct server_limits. */
@@ -292,31 +312,82 @@ void server_conn_opened(struct conn *c)
 			(unsigned long long)limit.rlim_cur, server_connections(c->server));
 }
 
+int server_init_peer(uv_stream_t *listener, uv_handle_t *peer)
+{
+	return listener->type == UV_TCP ? uv_tcp_init(listener->loop, (uv_tcp_t *)peer)
+					: uv_pipe_init(listener->loop, (uv_pipe_t *)peer, 0);
+}
+
+static void on_connection(uv_stream_t *stream, int status);
+static void free_listener(struct listener *l);
+
+static void on_shed(uv_handle_t *handle)
+{
+	struct listener *l = container_of(handle, struct listener, spare.uv.handle);
+
+	l->spare.is_busy = false;
+	if (l->spare.is_last) {
+		free_listener(l);
+	} else if (l->spare.has_next && !uv_is_closing(&l->uv.handle)) {
+		l->spare.has_next = false;
+		on_connection(&l->uv.stream, 0);
+	}
+}
+
+/*
+ * There is no memory for a connection: it is accepted all the same, and closed, because libuv tells
+ * of no other before. If that happens again before it is closed, the next one waits for that.
+ */
+static void shed(struct listener *l)
+{
+	if (may_complain(l->server))
+		log_error("connections are closed unanswered: out of memory");
+	if (l->spare.is_busy) {
+		l->spare.has_next = true;
+		return;
+	}
+	if (server_init_peer(&l->uv.stream, &l->spare.uv.handle) < 0)
+		return;
+	l->spare.is_busy = true;
+	uv_accept(&l->uv.stream, &l->spare.uv.stream);
+	uv_close(&l->spare.uv.handle, on_shed);
+}
+
 static void on_connection(uv_stream_t *stream, int status)
 {
 	struct listener *l = container_of(stream, struct listener, uv.stream);
+	int r;
 
 	if (status < 0) {
 		if (may_complain(l->server))
 			log_error("cannot accept connections: %s", uv_strerror(status));
 		return;
 	}
-	if (is_full(l->server, l->admission))
-		turn_away(l->server, stream);
-	else
-		conn_accept(l->server, stream, l->admission);
+	r = is_full(l->server, l->admission) ? turn_away(l->server, stream)
+					     : conn_accept(l->server, stream, l->admission);
+	if (r < 0)
+		shed(l);
 }
 
 /* --- listeners --- */
 
-static void on_listener_closed(uv_handle_t *handle)
+static void free_listener(struct listener *l)
 {
-	struct listener *l = container_of(handle, struct listener, uv.handle);
 	struct server *server = l->server;
 
 	list_remove(&l->link);
 	free(l);
 	check_drained(server);
+}
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+	struct listener *l = container_of(handle, struct listener, uv.handle);
+
+	if (l->spare.is_busy)
+		l->spare.is_last = true;
+	else
+		free_listener(l);
 }
 
 /* One that could not be opened is closing already. */

@@ -52,6 +52,7 @@ struct server_limits {
 struct server_config {
 	uv_loop_t *loop;
 	const struct route *routes; /* ends with a pattern of NULL */
+	const struct route *any;    /* instead of them: takes whatever comes; or NULL */
 	const char *nothing_here;   /* the sentence for a path that no route has */
 	struct server_limits limits;
 	/* Asked for each request on a listener that needs a token, unless its route is open. */
@@ -83,5 +84,10 @@ void server_free(struct server *server);
 
 /* Without those that are being turned away. */
 unsigned server_connections(const struct server *server);
+
+#define SERVER_CLASSES 6 /* first digits of a status, from 1 to 5 */
+
+/* How many answers of this class were begun. */
+uint64_t server_answers(const struct server *server, unsigned class);
 
 #endif

@@ -37,6 +37,11 @@ int store_fail(struct store_op *op, struct sqlite3 *db, const char *intent)
 	return store_error(&op->err, db, intent);
 }
 
+unsigned store_queue_len(const struct store *store)
+{
+	return store->unfinished;
+}
+
 const char *store_instance(const struct store *store)
 {
 	return store->instance;

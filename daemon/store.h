@@ -57,6 +57,9 @@ int store_submit(struct store *store, struct store_op *op);
  */
 int store_fail(struct store_op *op, struct sqlite3 *db, const char *intent);
 
+/* Operations that were submitted and are not done. */
+unsigned store_queue_len(const struct store *store);
+
 /* This installation's name, made with the database: 26 characters of base32. */
 const char *store_instance(const struct store *store);
 

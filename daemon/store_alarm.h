@@ -15,7 +15,8 @@ struct alarm_run {
 	int exit_code;         /* -1: null */
 	uint64_t attempts;
 	uint64_t skipped; /* times at which it was due meanwhile */
-	char error[256];  /* why it did not start, or was lost; "": nothing to say */
+	/* Why it did not start, or was lost, as a struct err has it; "": nothing to say. */
+	char error[sizeof(((struct err *)NULL)->sentence)];
 };
 
 struct alarm_state {

@@ -57,27 +57,21 @@ static int insert(struct store_op *op, struct sqlite3 *db, struct event *e, sqli
 /* event_pruned: how far something of a sandbox is gone; under "" how far everything is. */
 static int prune(struct store_op *op, struct sqlite3 *db)
 {
+	/* clang-format off */
 	static const char sql[] =
-		"CREATE TEMP TABLE old AS SELECT id, sandbox FROM (SELECT id, sandbox, "
-		"row_number() OVER (PARTITION BY sandbox ORDER BY id DESC) AS age FROM event) "
-		"WHERE age > " TEXT(
-			EVENTS_OF_ONE_MAX) ";"
-					   "INSERT OR REPLACE INTO event_pruned SELECT sandbox, "
-					   "max(id) FROM old "
-					   "GROUP BY sandbox;"
-					   "DELETE FROM event WHERE id IN (SELECT id FROM old);"
-					   "DROP TABLE old;"
-					   "INSERT OR REPLACE INTO event_pruned SELECT '', id FROM "
-					   "event ORDER BY id DESC "
-					   "LIMIT 1 OFFSET " TEXT(
-						   EVENTS_MAX) ";"
-							       "DELETE FROM event WHERE id <= "
-							       "(SELECT id FROM event_pruned WHERE "
-							       "sandbox = '');"
-							       "DELETE FROM event_pruned WHERE "
-							       "sandbox <> '' AND id <= (SELECT id "
-							       "FROM "
-							       "event_pruned WHERE sandbox = '')";
+		"CREATE TEMP TABLE old AS SELECT id, sandbox FROM ("
+		"  SELECT id, sandbox, row_number() OVER (PARTITION BY sandbox ORDER BY id DESC) AS age"
+		"  FROM event"
+		") WHERE age > " TEXT(EVENTS_OF_ONE_MAX) ";"
+		"INSERT OR REPLACE INTO event_pruned SELECT sandbox, max(id) FROM old GROUP BY sandbox;"
+		"DELETE FROM event WHERE id IN (SELECT id FROM old);"
+		"DROP TABLE old;"
+		"INSERT OR REPLACE INTO event_pruned"
+		"  SELECT '', id FROM event ORDER BY id DESC LIMIT 1 OFFSET " TEXT(EVENTS_MAX) ";"
+		"DELETE FROM event WHERE id <= (SELECT id FROM event_pruned WHERE sandbox = '');"
+		"DELETE FROM event_pruned"
+		"  WHERE sandbox <> '' AND id <= (SELECT id FROM event_pruned WHERE sandbox = '')";
+	/* clang-format on */
 
 	if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
 		return store_fail(op, db, "pruning events");

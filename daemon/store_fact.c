@@ -59,6 +59,17 @@ int store_fact_submit(struct store *store, struct store_fact *o,
 	return r;
 }
 
+static int work_nothing(struct store_op *op, struct sqlite3 *db)
+{
+	return 0;
+}
+
+int store_fact_await(struct store *store, store_done_fn *done, void *arg)
+{
+	return store_fact_submit(store, store_fact_new(sizeof(struct store_fact), done, arg),
+				 work_nothing);
+}
+
 void store_finalize_p(struct sqlite3_stmt **statement)
 {
 	sqlite3_finalize(*statement);

@@ -44,6 +44,8 @@ void *store_fact_new(size_t size, store_done_fn *done, void *arg);
 /* It belongs to the store from here on. -ENOMEM if it is NULL, -EBUSY: `done` is not called. */
 int store_fact_submit(struct store *store, struct store_fact *o,
 		      int (*work)(struct store_op *op, struct sqlite3 *db));
+/* `done` when all that was submitted before is on disk, or has failed; -ENOMEM, -EBUSY: never. */
+int store_fact_await(struct store *store, store_done_fn *done, void *arg);
 int store_fact_load(struct store *store, struct store_fact *o, const struct store_fact_load *load);
 
 void store_finalize_p(struct sqlite3_stmt **statement);

@@ -47,6 +47,7 @@ static int bind_numbers(sqlite3_stmt *s, const struct process_fact *f)
 		(int64_t)f->end.max_rss_bytes,
 		f->end.oom_suspected,
 		f->is_autostart,
+		f->end.is_tree_lost,
 	};
 	int code = SQLITE_OK;
 
@@ -61,13 +62,14 @@ static int work_save(struct store_op *op, struct sqlite3 *db)
 	static const char insert[] =
 		"INSERT OR REPLACE INTO process (sandbox, id, spec, message, generation, exec, "
 		"pid, started_at_ms, ended_at_ms, log_start, log_end, reason, exit_code, signal, "
-		"duration_ms, cpu_ms, max_rss_bytes, oom_suspected, autostart) VALUES (?1, ?2, ?3, "
-		"?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+		"duration_ms, cpu_ms, max_rss_bytes, oom_suspected, autostart, tree_lost) VALUES "
+		"(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "
+		"?19, ?20)";
 	static const char update[] =
 		"UPDATE process SET message = ?4, generation = ?5, exec = ?6, pid = ?7, "
 		"started_at_ms = ?8, ended_at_ms = ?9, log_start = ?10, log_end = ?11, "
 		"reason = ?12, exit_code = ?13, signal = ?14, duration_ms = ?15, cpu_ms = ?16, "
-		"max_rss_bytes = ?17, oom_suspected = ?18, autostart = ?19 "
+		"max_rss_bytes = ?17, oom_suspected = ?18, autostart = ?19, tree_lost = ?20 "
 		"WHERE sandbox = ?1 AND id = ?2 AND ?3 IS NOT NULL";
 	cleanup_statement sqlite3_stmt *s = NULL;
 
@@ -124,6 +126,7 @@ static void read_end(sqlite3_stmt *s, struct exec_end *ret)
 		.cpu_ms = (uint64_t)sqlite3_column_int64(s, 13),
 		.max_rss_bytes = (uint64_t)sqlite3_column_int64(s, 14),
 		.oom_suspected = sqlite3_column_int(s, 15) != 0,
+		.is_tree_lost = sqlite3_column_int(s, 19) != 0,
 	};
 	snprintf(ret->message, sizeof(ret->message), "%.*s", sqlite3_column_bytes(s, 16),
 		 (const char *)sqlite3_column_blob(s, 16));
@@ -171,7 +174,7 @@ int store_process_load(struct store *store, store_process_each_fn *each, store_d
 	static const struct store_fact_load load = {
 		.sql = "SELECT sandbox, id, generation, exec, pid, started_at_ms, ended_at_ms, "
 		       "log_start, log_end, reason, exit_code, signal, duration_ms, cpu_ms, "
-		       "max_rss_bytes, oom_suspected, message, spec, autostart "
+		       "max_rss_bytes, oom_suspected, message, spec, autostart, tree_lost "
 		       "FROM process ORDER BY sandbox, started_at_ms, id LIMIT -1 OFFSET ?1",
 		.what = "the processes",
 		.keep = keep_row,

@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 
 #include "daemon/store_fact.h"
+#include "daemon/store_port.h"
 
 struct sandbox_op {
 	struct store_fact base;
@@ -96,6 +97,38 @@ int store_sandbox_save_sleep(struct store *store, const struct sandbox_id *id,
 	return store_fact_submit(store, o ? &o->base : NULL, work_save_sleep);
 }
 
+static int work_save_failure(struct store_op *op, struct sqlite3 *db)
+{
+	const struct sandbox_fact *f = &container_of(op, struct sandbox_op, base.op)->fact;
+	const struct err *why = &f->failure.err;
+	bool has_failed = why->code != ERR_NONE;
+	cleanup_statement sqlite3_stmt *s = NULL;
+
+	if (sqlite3_prepare_v2(db,
+			       "UPDATE sandbox SET failed_at_ms = ?2, failed_code = ?3, "
+			       "failed_message = ?4 WHERE id = ?1",
+			       -1, &s, NULL) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 1, f->id.text, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_bind_int64(s, 2, has_failed ? f->failure.at_ms : 0) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 3, has_failed ? err_code_name(why->code) : "", -1,
+			      SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_bind_blob64(s, 4, why->sentence, has_failed ? strlen(why->sentence) : 0,
+				SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_step(s) != SQLITE_DONE)
+		return store_fail(op, db, "storing a sandbox's failure");
+	return 0;
+}
+
+int store_sandbox_save_failure(struct store *store, const struct sandbox_id *id,
+			       const struct sandbox_failure *failure, store_done_fn *done,
+			       void *arg)
+{
+	struct sandbox_fact fact = {.id = *id, .failure = *failure, .settings = {"", 0}};
+	struct sandbox_op *o = new_op(&fact, done, arg);
+
+	return store_fact_submit(store, o ? &o->base : NULL, work_save_failure);
+}
+
 static int work_delete(struct store_op *op, struct sqlite3 *db)
 {
 	static const char *const statements[] = {
@@ -103,7 +136,10 @@ static int work_delete(struct store_op *op, struct sqlite3 *db)
 		"DELETE FROM session WHERE sandbox = ?1",
 	};
 	const struct sandbox_fact *f = &container_of(op, struct sandbox_op, base.op)->fact;
+	int r = store_port_bury(op, db, &f->id);
 
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < array_len(statements); i++) {
 		cleanup_statement sqlite3_stmt *s = NULL;
 
@@ -124,6 +160,23 @@ int store_sandbox_delete(struct store *store, const struct sandbox_id *id, store
 	return store_fact_submit(store, o ? &o->base : NULL, work_delete);
 }
 
+/* By its name: that stays the same from one version to the next. */
+static void read_failure(sqlite3_stmt *s, struct sandbox_failure *ret)
+{
+	const char *name = (const char *)sqlite3_column_text(s, 10);
+
+	ret->at_ms = sqlite3_column_int64(s, 9);
+	if (!ret->at_ms)
+		return;
+	ret->err.code = ERR_INTERNAL;
+	for (int i = ERR_NONE + 1; i < ERR_CODE_COUNT; i++) {
+		if (strcmp(err_code_name((enum err_code)i), name) == 0)
+			ret->err.code = (enum err_code)i;
+	}
+	snprintf(ret->err.sentence, sizeof(ret->err.sentence), "%.*s", sqlite3_column_bytes(s, 11),
+		 (const char *)sqlite3_column_blob(s, 11));
+}
+
 static int keep_row(struct buf *rows, sqlite3_stmt *s)
 {
 	struct sandbox_fact fact = {
@@ -136,6 +189,7 @@ static int keep_row(struct buf *rows, sqlite3_stmt *s)
 	};
 	int r;
 
+	read_failure(s, &fact.failure);
 	snprintf(fact.sleep.mode, sizeof(fact.sleep.mode), "%s",
 		 (const char *)sqlite3_column_text(s, 7));
 	snprintf(fact.sleep.why, sizeof(fact.sleep.why), "%s",
@@ -164,8 +218,8 @@ int store_sandbox_load(struct store *store, store_sandbox_each_fn *each, store_d
 {
 	static const struct store_fact_load load = {
 		.sql = "SELECT id, created_at_ms, generation, settings, asleep_since_ms, "
-		       "slept_at_ms, slept_generation, slept_mode, slept_why FROM sandbox "
-		       "ORDER BY id LIMIT -1 OFFSET ?1",
+		       "slept_at_ms, slept_generation, slept_mode, slept_why, failed_at_ms, "
+		       "failed_code, failed_message FROM sandbox ORDER BY id LIMIT -1 OFFSET ?1",
 		.what = "the sandboxes",
 		.keep = keep_row,
 		.give = give_row,

@@ -9,7 +9,8 @@
 #include "daemon/store.h"
 #include "proto/sandbox_id.h"
 
-#define SLEPT_WORD_MAX 16
+#define SLEPT_WORD_MAX     16
+#define SANDBOX_ALIAS_SIZE 27 /* with its NUL */
 
 /* Since when it sleeps, and of its last sleep what its receipt says. */
 struct sleep_fact {
@@ -19,11 +20,18 @@ struct sleep_fact {
 	char mode[SLEPT_WORD_MAX], why[SLEPT_WORD_MAX];
 };
 
+/* Why it could not be started, or died; code ERR_NONE: it has not since it last ran. */
+struct sandbox_failure {
+	struct err err;
+	int64_t at_ms;
+};
+
 struct sandbox_fact {
 	struct sandbox_id id;
 	int64_t created_at_ms;
 	uint64_t generation;
 	struct sleep_fact sleep;
+	struct sandbox_failure failure;
 	struct str settings; /* JSON */
 };
 
@@ -38,6 +46,9 @@ int store_sandbox_save(struct store *store, const struct sandbox_fact *fact, enu
 /* Of one that is there; `done` may be NULL. */
 int store_sandbox_save_sleep(struct store *store, const struct sandbox_id *id,
 			     const struct sleep_fact *sleep, store_done_fn *done, void *arg);
+int store_sandbox_save_failure(struct store *store, const struct sandbox_id *id,
+			       const struct sandbox_failure *failure, store_done_fn *done,
+			       void *arg);
 int store_sandbox_delete(struct store *store, const struct sandbox_id *id, store_done_fn *done,
 			 void *arg);
 

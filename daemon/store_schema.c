@@ -91,6 +91,28 @@ static const struct migration {
 		"ALTER TABLE sandbox ADD COLUMN slept_why TEXT NOT NULL DEFAULT ''",
 		NULL,
 	},
+	{
+		"ALTER TABLE process ADD COLUMN tree_lost INTEGER NOT NULL DEFAULT 0",
+		NULL,
+	},
+	{
+		"ALTER TABLE sandbox ADD COLUMN failed_at_ms INTEGER NOT NULL DEFAULT 0;"
+		"ALTER TABLE sandbox ADD COLUMN failed_code TEXT NOT NULL DEFAULT '';"
+		"ALTER TABLE sandbox ADD COLUMN failed_message BLOB NOT NULL DEFAULT x''",
+		NULL,
+	},
+	{
+		/* A port without a token is public. Tombstones outlive what they are of. */
+		"CREATE TABLE port (sandbox TEXT NOT NULL REFERENCES sandbox (id) ON DELETE "
+		"CASCADE, number INTEGER NOT NULL, name TEXT NOT NULL, token TEXT NOT NULL, "
+		"label TEXT NOT NULL UNIQUE, created_at_ms INTEGER NOT NULL, "
+		"PRIMARY KEY (sandbox, number)) STRICT, WITHOUT ROWID;"
+		"CREATE TABLE alias (sandbox TEXT PRIMARY KEY REFERENCES sandbox (id) ON DELETE "
+		"CASCADE, alias TEXT NOT NULL UNIQUE) STRICT, WITHOUT ROWID;"
+		"CREATE TABLE tombstone (id INTEGER PRIMARY KEY AUTOINCREMENT, "
+		"label TEXT NOT NULL UNIQUE) STRICT",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)

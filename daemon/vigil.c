@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/counts.h"
 #include "daemon/events.h"
 #include "daemon/exec.h"
 #include "daemon/ping.h"
@@ -40,6 +41,7 @@ static void note_kills(struct sandbox *sb, uint64_t kills)
 
 	if (kills <= sb->oom_seen)
 		return;
+	registry_counts(sb->registry)->oom_kills += kills - sb->oom_seen;
 	sb->oom_seen = kills;
 	*last = (struct sandbox_oom){registry_now_ms(), kills, sb->generation};
 	log_warn("sandbox=%s generation=%llu out of memory: processes killed by the kernel=%llu",
@@ -61,6 +63,9 @@ bool vigil_judge_exit(struct sandbox *sb, const struct keeper_exited *exited, st
 	int status = (int)exited->status;
 	bool was_killed = !exited->is_known || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 
+	/* Of one that ended while no berthd was there: when that was nobody knows. */
+	if (sb->state == SANDBOX_COLD)
+		return false;
 	note_kills(sb, exited->oom_kills);
 	if (!was_killed || !sb->oom_seen || registry_now_ms() - sb->last_oom.at_ms > FRESH_MS)
 		return false;
@@ -113,7 +118,8 @@ static void condemn(struct sandbox *sb, unsigned timeout_ms)
 /* False: nothing is waited for. */
 static bool listen_to(const struct vigil *v, struct sandbox *sb)
 {
-	enum exec_await awaited = exec_awaited(sb);
+	enum exec_await awaited =
+		list_is_empty(&sb->connects) ? exec_awaited(sb) : EXEC_AWAIT_START;
 	unsigned ticks = v->init_timeout_ms / v->tick_ms;
 
 	if (awaited == EXEC_AWAIT_NOTHING) {

@@ -4,10 +4,10 @@
  * them; it stands still while there is nothing to look at, so that sandboxes that sleep cost
  * nothing. A look at one is the read of one small file, and of a list.
  *
- * Init is asked by a ping when a start is not answered, or when a command runs that it has said
- * nothing of for init_timeout. One that says nothing for as long again is condemned. Time is
- * counted in ticks, and in each the loop has read what was there: a berthd that was held up itself
- * does not take that for init's silence.
+ * Init is asked by a ping when a start or a connect is not answered, or when a command runs that it
+ * has said nothing of for init_timeout. One that says nothing for as long again is condemned. Time
+ * is counted in ticks, and in each the loop has read what was there: a berthd that was held up
+ * itself does not take that for init's silence.
  */
 #ifndef BERTH_DAEMON_VIGIL_H
 #define BERTH_DAEMON_VIGIL_H

@@ -33,7 +33,7 @@ const struct example help_environment[] = {
 
 const struct example help_signals[] = {
 	{ "SIGTERM, SIGINT", "take no new connections, finish what is under way, end; again: end at once" },
-	{ "SIGHUP",          "read the configuration and the tokens again" },
+	{ "SIGHUP",          "read the configuration and the tokens again; open the access log anew" },
 	{ NULL },
 };
 

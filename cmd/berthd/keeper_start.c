@@ -165,6 +165,7 @@ int keeper_start_up(const struct config *config, const struct privileges *p, int
 	const struct timespec step = {.tv_nsec = STEP_MS * 1000000L};
 	uint64_t began = now_ms();
 	char socket[PATH_MAX + 16];
+	bool was_ready = false;
 
 	snprintf(socket, sizeof(socket), "%s/keeper.sock", config->paths.run_dir);
 	if (config->keeper_is_awaited)
@@ -177,10 +178,11 @@ int keeper_start_up(const struct config *config, const struct privileges *p, int
 			*ret_fd = fd;
 			return 0;
 		}
-		r = launch(config, p, err);
-		if (r == 0 && is_late)
+		if (was_ready && is_late)
 			return err_set(err, fd, ERR_UNAVAILABLE,
 				       "no berth-keeper answers on %s: %s", socket, strerror(-fd));
+		r = launch(config, p, err);
+		was_ready = r == 0;
 		if (r < 0 && (r != -EBUSY || is_late))
 			return r;
 		if (r == -EBUSY)

@@ -22,11 +22,13 @@
 #include "cmd/berthd/options.h"
 #include "cmd/berthd/privileges.h"
 #include "cmd/berthd/sockets.h"
+#include "daemon/access_log.h"
 #include "daemon/berthd.h"
 #include "daemon/capacity.h"
 #include "daemon/events.h"
 #include "daemon/lock.h"
 #include "daemon/logs.h"
+#include "daemon/preview.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "daemon/systemd.h"
@@ -53,7 +55,13 @@ struct program {
 	char **argv;
 };
 
-static const struct route no_routes[] = {{.pattern = NULL}};
+/* Whatever comes is for a port of a sandbox, if it is for anybody. */
+static const struct route preview_route = {
+	.pattern = "",
+	.handle = handle_preview,
+	.body = BODY_STREAMED,
+	.is_open = true,
+};
 
 static bool authorize(void *arg, struct str token)
 {
@@ -135,6 +143,20 @@ static int read_again(const struct program *p, struct config *ret, struct tokens
 	return r < 0 ? r : load_tokens(ret_tokens, ret, err);
 }
 
+/* Opened, or anew for whoever has moved the file away; or closed. */
+static int open_access_log(struct program *p, const struct config *config, struct err *err)
+{
+	struct access_log **log = &p->berthd.access_log;
+
+	if (config->access_log[0])
+		return *log ? access_log_reopen(*log, config->access_log, err)
+			    : access_log_open(log, &p->loop, config->access_log, err);
+	if (*log)
+		access_log_close(*log);
+	*log = NULL;
+	return 0;
+}
+
 /* All or nothing: a mistake in the file or in the tokens leaves everything as it was. */
 static int reload(struct program *p, unsigned *ret_stale, struct err *err)
 {
@@ -146,6 +168,11 @@ static int reload(struct program *p, unsigned *ret_stale, struct err *err)
 	r = read_again(p, &fresh, &tokens, ret_stale, err);
 	if (r < 0)
 		return r;
+	r = open_access_log(p, &fresh, err);
+	if (r < 0) {
+		tokens_free(tokens);
+		return r;
+	}
 	tokens_free(p->tokens);
 	p->tokens = tokens;
 	p->berthd.config = fresh;
@@ -190,27 +217,33 @@ static unsigned raise_file_limit(void)
 		       : (unsigned)limit.rlim_cur;
 }
 
-/* One descriptor per connection: no more than there are, and said if that is less than wanted. */
-static int fit_to_files(struct server_limits *limits, unsigned servers, struct err *err)
+/*
+ * One descriptor per connection: no more than there are, and said if that is less than wanted.
+ * `shares`: the connections of each server, and those to ports of sandboxes.
+ */
+static int fit_to_files(struct server_limits *limits, unsigned shares, bool is_asked,
+			struct err *err)
 {
 	unsigned files = raise_file_limit(), wanted = limits->connections;
-	unsigned room = files > SPARE_FDS ? (files - SPARE_FDS) / servers : 0;
+	unsigned room = files > SPARE_FDS ? (files - SPARE_FDS) / shares : 0;
 
 	if (room < ROOM_MIN)
 		return err_set(
 			err, -EMFILE, ERR_UNSUPPORTED,
 			"only %u files may be open (RLIMIT_NOFILE), and at least %u are needed: "
 			"raise the limit, for example with ulimit -n 1024",
-			files, SPARE_FDS + servers * ROOM_MIN);
+			files, SPARE_FDS + shares * ROOM_MIN);
 	if (wanted + limits->turned_away <= room)
 		return 0;
 	if (limits->turned_away > room / 8)
 		limits->turned_away = room / 8;
-	if (wanted > room - limits->turned_away) {
-		limits->connections = room - limits->turned_away;
+	if (wanted <= room - limits->turned_away)
+		return 0;
+	limits->connections = room - limits->turned_away;
+	/* A default that has to do with a little less is nobody's concern. */
+	if (is_asked || limits->connections < wanted / 2)
 		log_warn("max_connections lowered from %u to %u: RLIMIT_NOFILE is %u", wanted,
 			 limits->connections, files);
-	}
 	return 0;
 }
 
@@ -231,7 +264,7 @@ static int prepare(struct program *p, struct err *err)
 	b->limits = SERVER_LIMITS_DEFAULT;
 	if (b->config.max_connections)
 		b->limits.connections = b->config.max_connections;
-	r = fit_to_files(&b->limits, has_preview ? 2 : 1, err);
+	r = fit_to_files(&b->limits, has_preview ? 3 : 1, b->config.max_connections, err);
 	if (r < 0)
 		return r;
 	r = uv_loop_init(&p->loop);
@@ -257,7 +290,7 @@ static int make_servers(struct program *p, struct err *err)
 	if (server_new(&b->api, &config) < 0)
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	p->servers_open++;
-	config.routes = no_routes;
+	config.any = &preview_route;
 	config.nothing_here = "no port of a sandbox is exposed under this host name";
 	if (server_new(&b->preview, &config) < 0)
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
@@ -356,11 +389,21 @@ static void on_loaded(void *arg, const struct err *err)
 		p->load_err = *err;
 }
 
+/* As the settings say; else on this machine, where every name below localhost leads. */
+static struct preview_url preview_url_of(const struct berthd *b)
+{
+	uint16_t port = b->preview_bound.port;
+	struct preview_url url = {.port = port == 80 ? 0 : port, .domain = "localhost"};
+
+	return b->config.preview_url.domain[0] ? b->config.preview_url : url;
+}
+
 static int load_sandboxes(struct program *p, struct err *err)
 {
 	struct berthd *b = &p->berthd;
 	int r;
 
+	b->preview_url = preview_url_of(b);
 	r = registry_new(&b->registry,
 			 &(struct registry_config){
 				 .loop = &p->loop,
@@ -370,6 +413,7 @@ static int load_sandboxes(struct program *p, struct err *err)
 				 .limits = limits_of(b),
 				 .autostart = b->config.autostart,
 				 .init_timeout_ms = b->config.init_timeout_ms,
+				 .ports = {b->preview_url, b->preview_bound.host[0] != '\0'},
 				 .keeper_fd = p->keeper_fd,
 				 .ready = on_loaded,
 				 .arg = p,
@@ -407,6 +451,8 @@ static int start(struct program *p, struct err *err)
 	if (r == 0)
 		r = open_logs(p, err);
 	if (r == 0)
+		r = open_access_log(p, &b->config, err);
+	if (r == 0)
 		r = load_sandboxes(p, err);
 	if (r < 0)
 		return r;
@@ -425,11 +471,12 @@ static int start(struct program *p, struct err *err)
 static void announce(const struct program *p)
 {
 	const struct berthd *b = &p->berthd;
-	char listen[HOST_PORT_TEXT_SIZE], preview[HOST_PORT_TEXT_SIZE];
+	char listen[HOST_PORT_TEXT_SIZE], preview[HOST_PORT_TEXT_SIZE], taken[HOST_PORT_TEXT_SIZE];
 	struct stat st;
 
 	host_port_format(&b->listen_bound, listen);
 	host_port_format(&b->preview_bound, preview);
+	host_port_format(&b->preview_taken, taken);
 	log_info("started version=%s pid=%d socket=%s listen=%s state_dir=%s", BERTH_VERSION,
 		 (int)getpid(), log_value(str_of(b->socket)).text, listen[0] ? listen : "none",
 		 log_value(str_of(b->config.paths.state_dir)).text);
@@ -438,6 +485,8 @@ static void announce(const struct program *p)
 		printf(" listen=%s", listen);
 	if (preview[0])
 		printf(" preview=%s", preview);
+	if (taken[0])
+		printf(" taken=%s", taken);
 	printf("\n");
 	fflush(stdout);
 	/* Whoever waited for that line may close the pipe, or wait for its end. */
@@ -467,6 +516,8 @@ static void finish(struct program *p)
 		registry_free(b->registry);
 	if (p->logs)
 		logs_close(p->logs);
+	if (b->access_log)
+		access_log_close(b->access_log);
 	if (b->api)
 		server_free(b->api);
 	if (b->preview)

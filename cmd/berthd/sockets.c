@@ -99,6 +99,25 @@ static int open_tcp(struct sockets *sockets, const struct host_port *where, bool
 	return count < 0 ? count : 0;
 }
 
+/* If anywhere will do, another port's owner is no reason not to start. */
+static int open_preview(struct sockets *sockets, struct berthd *b, struct err *err)
+{
+	struct host_port where = b->config.preview;
+	char text[HOST_PORT_TEXT_SIZE];
+	int r = open_tcp(sockets, &where, true, &b->preview_bound, err);
+
+	if (r != -EADDRINUSE || !b->config.preview_is_auto)
+		return r;
+	b->preview_taken = where;
+	host_port_format(&where, text);
+	where.port = 0;
+	r = open_tcp(sockets, &where, true, &b->preview_bound, err);
+	if (r == 0)
+		log_warn("preview=%s is taken: port=%u is used instead", text,
+			 (unsigned)b->preview_bound.port);
+	return r;
+}
+
 int sockets_open(struct sockets *sockets, struct berthd *b, bool has_tokens, struct err *err)
 {
 	const struct config *config = &b->config;
@@ -115,7 +134,7 @@ int sockets_open(struct sockets *sockets, struct berthd *b, bool has_tokens, str
 	if (r == 0 && !passed.has_tcp && config->listen.host[0])
 		r = open_tcp(sockets, &config->listen, false, &b->listen_bound, err);
 	if (r == 0 && !passed.has_preview && config->preview.host[0])
-		r = open_tcp(sockets, &config->preview, true, &b->preview_bound, err);
+		r = open_preview(sockets, b, err);
 	if (r < 0)
 		sockets_close(sockets);
 	return r;

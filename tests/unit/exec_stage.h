@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/activity.h"
+#include "daemon/counts.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox_still.h"
 #include "daemon/vigil.h"
@@ -30,6 +31,7 @@ static struct {
 	uv_loop_t loop;
 	struct sandbox sb;
 	struct exec *exec;
+	struct counts counts;
 	/* What was said to init. */
 	struct {
 		uint16_t type;
@@ -61,6 +63,11 @@ uv_loop_t *registry_loop(const struct registry *registry)
 struct keeper *registry_keeper(const struct registry *registry)
 {
 	return NULL;
+}
+
+struct counts *registry_counts(struct registry *registry)
+{
+	return &t.counts;
 }
 
 /* Whether it holds is for the sandbox to know, which is none here. */

@@ -161,8 +161,30 @@ static void test_no_room(void)
 	end("a frame for whose descriptors there is no room is told from nonsense");
 }
 
+/* The kernel tells of the reset before it hands out what is there. */
+static void test_last_words(void)
+{
+	struct channel_message unread = {
+		.head = {AGENT_TERMINATE, FRAME_VERSION, 0},
+		.fields = agent_empty_fields,
+	};
+	char room[FRAME_MAX];
+
+	begin();
+	check(channel_send(&t.channel, &unread) == 0);
+	send_raw(ping(room), 0);
+	send_raw(ping(room), 0);
+	close(t.peer);
+	t.peer = -1;
+	while (!t.failed)
+		uv_run(&t.loop, UV_RUN_ONCE);
+	check(t.frames == 2 && t.failed == -ECONNRESET);
+	end("what a peer said before it went counts, also if it did not read all");
+}
+
 int main(void)
 {
+	test_last_words();
 	test_fds();
 	test_empty();
 	test_too_many();

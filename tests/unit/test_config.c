@@ -36,6 +36,7 @@ static void test_defaults(void)
 	check(c.init_timeout_ms == 30000 && !c.autostart);
 	check(!c.keeper_is_awaited);
 	check(!c.listen.host[0] && !c.preview.host[0] && !c.runtime[0] && !c.token_file[0]);
+	check(!c.access_log[0]);
 	check_str(c.file, scratch_path("config.json"));
 	tap_ok("an empty file is all defaults");
 }
@@ -51,21 +52,25 @@ static void test_all(void)
 		 "{\"socket\": \"/r/s.sock\", \"socket_group\": \"%s\", \"state_dir\": \"/s/\","
 		 "\"run_dir\": \"run\", \"runtime\": \"/bin/true\", \"listen\": \"[::1]:0\","
 		 "\"token_file\": \"keys/tokens\", \"preview\": \"localhost:8080\","
+		 "\"preview_url\": \"https://P.example.com:8443\","
 		 "\"store_sync\": \"full\", \"log_level\": \"debug\", \"drain\": \"2m\","
 		 "\"max_connections\": 17, \"viewer_timeout\": \"5s\", \"max_sandboxes\": 9,"
 		 "\"max_running\": 0, \"memory_floor\": \"64M\", \"init_timeout\": \"6s\","
-		 "\"keeper\": \"await\", \"autostart\": true}",
+		 "\"keeper\": \"await\", \"autostart\": true, \"access_log\": \"access\"}",
 		 group ? group->gr_name : "root");
 	check(read_text(&c, text, &err) == 0 && config_finish(&c, &err) == 0);
 	check_str(c.paths.socket, "/r/s.sock");
 	check_str(c.paths.state_dir, "/s");
 	check_str(c.paths.run_dir, scratch_path("run"));
 	check_str(c.token_file, scratch_path("keys/tokens"));
+	check_str(c.access_log, scratch_path("access"));
 	check_str(c.runtime, "/bin/true");
 	check(c.socket_gid == 0 && config_socket_mode(&c) == 0660);
 	check_str(c.listen.host, "::1");
 	check(c.listen.port == 0 && c.preview.port == 8080);
 	check_str(c.preview.host, "localhost");
+	check_str(c.preview_url.domain, "p.example.com");
+	check(c.preview_url.is_https && c.preview_url.port == 8443);
 	check(c.store_sync == STORE_SYNC_FULL && c.log_level == LOG_DEBUG_LEVEL);
 	check(c.drain_ms == 120000 && c.max_connections == 17 && c.viewer_timeout_ms == 5000);
 	check(c.keeper_is_awaited);
@@ -88,6 +93,7 @@ static void test_bad_fields(void)
 		{"{\"listen\": 80}",                     {"listen", "string"}},
 		{"{\"listen\": \"80\"}",                 {"listen: ", "HOST:PORT"}},
 		{"{\"preview\": \"h:70000\"}",           {"preview: ", "65535"}},
+		{"{\"preview_url\": \"h:8\"}",           {"preview_url: ", "SCHEME://DOMAIN"}},
 		{"{\"state_dir\": \"\"}",                {"state_dir: ", "empty"}},
 		{"{\"socket_group\": \"no-such-group\"}",{"socket_group: ", "no group no-such-group"}},
 		{"\xef\xbb\xbf{}",                        {"json\": it begins with a byte order mark", "BOM"}},
@@ -188,6 +194,28 @@ static void test_relations(void)
 	tap_ok("settings that do not go together are refused");
 }
 
+static void test_preview(void)
+{
+	struct config c;
+	struct err err = {0};
+
+	config_init(&c);
+	set(&c, CONFIG_PREVIEW, "auto");
+	check_str(c.preview.host, "127.0.0.1");
+	check(c.preview.port == 8620 && c.preview_is_auto);
+	set(&c, CONFIG_STATE_DIR, scratch_dir);
+	set(&c, CONFIG_TOKEN_FILE, "/x");
+	set(&c, CONFIG_LISTEN, "127.0.0.1:8620");
+	check(config_finish(&c, &err) == 0);
+	set(&c, CONFIG_PREVIEW, "localhost:1");
+	set(&c, CONFIG_PREVIEW, "auto");
+	check(c.preview.port == 1 && !c.preview_is_auto);
+	set(&c, CONFIG_PREVIEW, "none");
+	set(&c, CONFIG_PREVIEW, "auto");
+	check(!c.preview.host[0] && !c.preview.port);
+	tap_ok("previews anywhere give way to what was said before, and to who has the port");
+}
+
 static void test_runtime_name(void)
 {
 	struct config c;
@@ -233,17 +261,19 @@ static void test_apply(void)
 	check(read_text(&next,
 			"{\"listen\": \"h:2\", \"token_file\": \"/b\", \"log_level\": \"warn\","
 			"\"drain\": \"1s\", \"store_sync\": \"full\", \"max_sandboxes\": 1,"
-			"\"max_running\": 2, \"memory_floor\": 3}",
+			"\"max_running\": 2, \"memory_floor\": 3, \"access_log\": \"/c\"}",
 			&err) == 0);
 	check(config_apply(&running, &running) == 0);
 	check(config_apply(&running, &next) == (1u << CONFIG_LISTEN | 1u << CONFIG_STORE_SYNC));
 	check_str(running.token_file, "/b");
+	check_str(running.access_log, "/c");
 	check(running.listen.port == 1 && running.store_sync == STORE_SYNC_NORMAL);
 	check(running.log_level == LOG_WARN_LEVEL && running.drain_ms == 1000);
 	check(running.max_sandboxes == 1 && running.max_running == 2 && running.memory_floor == 3);
 	config_init(&next);
 	check(config_apply(&running, &next) == (1u << CONFIG_LISTEN | 1u << CONFIG_TOKEN_FILE));
 	check_str(running.token_file, "/b");
+	check(!running.access_log[0]);
 	tap_ok("a reload changes what it can and tells the rest");
 }
 
@@ -256,6 +286,7 @@ int main(void)
 	test_bad_fields();
 	test_bad_files();
 	test_relations();
+	test_preview();
 	test_runtime_name();
 	test_long_path();
 	test_apply();

@@ -61,7 +61,8 @@ static void test_flags(void)
 	check_str(c.preview.host, "localhost");
 	check(c.log_level == LOG_WARN_LEVEL);
 	check(PARSE(&c, &action, &err, "--max-sandboxes", "9", "--max-running=0", "--memory-floor",
-		    "1G") == 0);
+		    "1G", "--access-log", "/l") == 0);
+	check_str(c.access_log, "/l");
 	check(c.max_sandboxes == 9 && c.max_running == 0 && c.memory_floor == 1 << 30);
 	check(PARSE(&c, &action, &err, "--state-dir", "/a", "--state-dir", "/b") == 0);
 	check_str(c.paths.state_dir, "/b");

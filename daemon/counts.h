@@ -1,0 +1,18 @@
+/*
+ * What has happened since berthd came, for GET /metrics. The registry has one; whoever does
+ * something counts it, on the loop.
+ */
+#ifndef BERTH_DAEMON_COUNTS_H
+#define BERTH_DAEMON_COUNTS_H
+
+#include <stdint.h>
+
+#include "proto/event_type.h"
+
+struct counts {
+	uint64_t events[EVENT_TYPE_COUNT]; /* also those that could not be stored */
+	uint64_t oom_kills;                /* that were seen */
+	uint64_t execs;                    /* that init was asked for; file workers too */
+};
+
+#endif
