@@ -4,14 +4,13 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cmd/berth/haul.h"
+#include "cmd/berth/named.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 #include "proto/sandbox_id.h"
 #include "proto/units.h"
 
-#define LIST_ARENA_MAX (64 * 1024 * 1024)
-#define SHOWN_MAX      60 /* of a command */
+#define SHOWN_MAX 60 /* of a command */
 
 enum { ALARM_AT, ALARM_EVERY, ALARM_TIMEOUT };
 
@@ -201,80 +200,17 @@ static void print_table(FILE *out, const struct json_objects *list)
 	}
 }
 
-static int print(struct haul *haul)
-{
-	struct str body = {buf_at(&haul->answer.body), buf_len(&haul->answer.body)};
-	cleanup_free char *text = NULL;
-	struct json_objects list = {0};
-	struct arena arena;
-	size_t len = 0;
-	FILE *out;
-	int r;
-
-	arena_init(&arena, LIST_ARENA_MAX);
-	r = json_parse(&arena, body, list_fields, &list, NULL);
-	out = r < 0 ? NULL : open_memstream(&text, &len);
-	if (out)
-		print_table(out, &list);
-	arena_close(&arena);
-	if (r < 0)
-		return haul_fail(haul, -EPROTO,
-				 "the answer cannot be understood (is it berthd's?)");
-	if (!out || fclose(out) != 0)
-		return haul_fail(haul, -ENOMEM, "out of memory");
-	return haul_print(haul, (struct str){text, len});
-}
-
-static int list_all(const struct call *call)
-{
-	struct haul haul;
-	int code = haul_init(&haul, call->globals), r;
-
-	if (code != EXIT_OK)
-		return code;
-	r = make_target(&haul, call->args[1], NULL);
-	if (r == 0)
-		r = haul_ask(&haul, "GET");
-	if (r == 0)
-		r = call->globals->json ? haul_print_answer(&haul) : print(&haul);
-	code = haul_finish(&haul, r);
-	haul_close(&haul);
-	return code;
-}
+static const struct named alarms = {make_target, list_fields, print_table};
 
 /* --- removing --- */
-
-static int remove_one(const struct call *call, const char *name)
-{
-	struct haul haul;
-	int code = haul_init(&haul, call->globals), r;
-
-	if (code != EXIT_OK)
-		return code;
-	r = make_target(&haul, call->args[1], name);
-	if (r == 0)
-		r = haul_ask(&haul, "DELETE");
-	if (r == 0 && !call->globals->json)
-		printf("%s\n", name);
-	code = haul_finish(&haul, r);
-	haul_close(&haul);
-	return code;
-}
 
 /* Those behind the first look like a command to whoever reads the line. */
 static int remove_all(const struct call *call)
 {
-	int code = remove_one(call, call->args[2]);
+	int code = named_remove(call, &alarms, call->args[2], EXIT_OK);
 
-	for (size_t i = 0; i < call->command_len; i++) {
-		int one;
-
-		/* The others would fare no better, or are not wanted any more. */
-		if (code == EXIT_NO_DAEMON || code > 128)
-			break;
-		one = remove_one(call, call->command[i]);
-		code = one == EXIT_OK ? code : one;
-	}
+	for (size_t i = 0; i < call->command_len; i++)
+		code = named_remove(call, &alarms, call->command[i], code);
 	return code;
 }
 
@@ -292,7 +228,7 @@ static int run(const struct call *call)
 	if (has_flags)
 		return usage_error("--at, --every and --timeout are for berth alarm set");
 	if (strcmp(what, "ls") == 0)
-		return call->arg_count == 2 ? list_all(call)
+		return call->arg_count == 2 ? named_list(call, &alarms)
 					    : usage_error("of which sandbox? berth alarm ls ID");
 	if (call->arg_count < 3)
 		return usage_error("which alarm? berth alarm rm ID NAME");

@@ -89,16 +89,19 @@ static void print_hold(const char *name, const struct sandbox_hold *hold, int64_
 	/* clang-format off */
 	static const struct {
 		const char *kind, *who, *how; /* how long it does what */
+		bool is_named;                /* which one it is can be said, and helps */
 	} words[] = {
-		{ "exec",       "exec",           "has run for" },
-		{ "request",    "a request",      "has been under way for" },
-		{ "process",    "process",        "has been active for" },
-		{ "terminal",   "terminal",       "has had a viewer for" },
-		{ "cpu",        "its processes",  "have used the processor for" },
-		{ "keep_alive", "its keep_alive", "has been set for" },
+		{ "exec",       "exec",           "has run for",                 true },
+		{ "request",    "a request",      "has been under way for",      false },
+		{ "process",    "process",        "has been active for",         true },
+		{ "terminal",   "terminal",       "has had a viewer for",        true },
+		{ "preview",    "a preview",      "has been in use for",         false },
+		{ "cpu",        "its processes",  "have used the processor for", false },
+		{ "keep_alive", "its keep_alive", "has been set for",            false },
 	};
 	/* clang-format on */
 	struct screen_text who = screen_text(hold->kind), id = screen_text(hold->id);
+	bool is_named = hold->id.len;
 	const char *how = "has held it for";
 	struct span since = span_since(hold->since, now_ms);
 
@@ -106,12 +109,13 @@ static void print_hold(const char *name, const struct sandbox_hold *hold, int64_
 		if (str_eq(hold->kind, str_of(words[i].kind))) {
 			who = screen_text(str_of(words[i].who));
 			how = words[i].how;
+			is_named &= words[i].is_named;
 		}
 	}
-	screen_row(name, "%s%s%s%s%s%s%s%s%s%s", who.text, hold->id.len ? " " : "", id.text,
-		   since.text[0] ? " " : "", since.text[0] ? how : "", since.text[0] ? " " : "",
-		   since.text, hold->detail.len ? " (" : "", screen_text(hold->detail).text,
-		   hold->detail.len ? ")" : "");
+	screen_row(name, "%s%s%s%s%s%s%s%s%s%s", who.text, is_named ? " " : "",
+		   is_named ? id.text : "", since.text[0] ? " " : "", since.text[0] ? how : "",
+		   since.text[0] ? " " : "", since.text, hold->detail.len ? " (" : "",
+		   screen_text(hold->detail).text, hold->detail.len ? ")" : "");
 }
 
 const char *awake_mode_word(struct str mode)

@@ -236,22 +236,46 @@ void check_ids(struct findings *findings, const struct host_facts *facts)
 		finding_mend(f, "apt install uidmap");
 }
 
+static void say_keeper(struct findings *findings, const struct info *info)
+{
+	struct finding *f;
+
+	if (info->keeper.answers) {
+		finding_add(findings, "keeper", FINDING_OK, "answers");
+		return;
+	}
+	f = finding_add(findings, "keeper", FINDING_MISSING,
+			"berthd has no berth-keeper: what runs runs on, but no sandbox can be "
+			"started, stopped, frozen or deleted");
+	if (info->keeper.awaited)
+		finding_mend(f, "start its service again: systemctl %srestart berth-keeper",
+			     str_eq(info->mode, STR("root")) ? "" : "--user ");
+	else
+		finding_mend(f, "berth down, then berth up: that starts one, which adopts what "
+				"runs");
+}
+
 static void say_capacity(struct findings *findings, const struct info *info)
 {
 	bool is_full =
 		info->capacity.max_running && info->capacity.running >= info->capacity.max_running;
-	bool is_short = info->capacity.memory_available < info->capacity.memory_floor;
+	/* What the kernel does not tell is 0, as no machine is ever that short of it. */
+	bool is_short = info->capacity.memory_available &&
+			info->capacity.memory_available < info->capacity.memory_floor;
 	bool has_all = info->capacity.max_sandboxes &&
 		       info->capacity.sandboxes >= info->capacity.max_sandboxes;
+	const char *full =
+		info->capacity.frozen
+			? "; to start another one, a frozen one has to give way"
+			: "; no other one can start, as none is frozen and could give way";
 	struct finding *f;
 
 	f = finding_add(findings, "capacity",
 			is_full || is_short || has_all ? FINDING_WARN : FINDING_OK,
 			"%" PRIu64 " sandboxes, %" PRIu64 " with a container%s%s%s",
 			info->capacity.sandboxes, info->capacity.running,
-			has_all ? ": no more may exist" : "",
-			is_full ? ": to start another one, a frozen one has to give way" : "",
-			is_short ? ": none can start, as memory is below its floor" : "");
+			has_all ? "; no more may exist" : "", is_full ? full : "",
+			is_short ? "; none can start, as memory is below its floor" : "");
 	if (has_all)
 		finding_mend(f, "berth prune (or raise max_sandboxes)");
 	else if (is_short)
@@ -260,7 +284,7 @@ static void say_capacity(struct findings *findings, const struct info *info)
 		finding_mend(f, "stop sandboxes, or raise max_running");
 }
 
-static void check_capacity(struct findings *findings, const struct globals *globals)
+static void check_info(struct findings *findings, const struct globals *globals)
 {
 	struct answer answer;
 	struct arena arena;
@@ -270,8 +294,12 @@ static void check_capacity(struct findings *findings, const struct globals *glob
 	answer_init(&answer);
 	arena_init(&arena, INFO_ARENA_MAX);
 	if (client_get(globals, "/v1/info", &answer, &err) == 0 &&
-	    info_parse(&arena, &answer, &info, &err) == 0 && info.capacity_given)
-		say_capacity(findings, &info);
+	    info_parse(&arena, &answer, &info, &err) == 0) {
+		if (info.keeper_given)
+			say_keeper(findings, &info);
+		if (info.capacity_given)
+			say_capacity(findings, &info);
+	}
 	arena_close(&arena);
 	answer_close(&answer);
 }
@@ -288,7 +316,7 @@ void check_daemon(struct findings *findings, const struct globals *globals)
 	answer_close(&answer);
 	if (r == 0) {
 		finding_add(findings, "daemon", FINDING_OK, "answers");
-		check_capacity(findings, globals);
+		check_info(findings, globals);
 		return;
 	}
 	if (client_is_absent(r) && !globals->url) {

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "cmd/berth/remote.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/value.h"
+#include "proto/event_type.h"
 #include "proto/sandbox_id.h"
 #include "proto/settings.h"
 
@@ -70,12 +72,8 @@ static void offer_ways(struct cursor *c)
 
 static void offer_types(struct cursor *c)
 {
-	static const char *const types[] = {"created", "changed", "started",      "slept",
-					    "woke",    "alarm",   "alarm_failed", "oom",
-					    "failed",  "exited",  "destroyed"};
-
-	for (size_t i = 0; i < array_len(types); i++)
-		offer(c, WHOLE, str_of(types[i]), "");
+	for (size_t i = 0; event_type_name(i); i++)
+		offer(c, WHOLE, str_of(event_type_name(i)), "");
 }
 
 static void offer_users(struct cursor *c)
@@ -148,6 +146,31 @@ static void offer_processes(struct cursor *c)
 		for (size_t i = 0; i < list.len; i++)
 			if (sandbox_id_parse(infos[i].id, &id) == 0)
 				offer(c, WHOLE, str_of(id.text), "");
+	}
+	arena_close(&arena);
+	answer_close(&answer);
+}
+
+static void offer_ports(struct cursor *c)
+{
+	const struct call *call = &c->line.call;
+	const struct sandbox_port *ports;
+	char path[SANDBOX_PATH_MAX], number[24];
+	struct sandbox_info info = {0};
+	struct answer answer;
+	struct arena arena;
+	struct err err;
+
+	answer_init(&answer);
+	arena_init(&arena, SANDBOX_ARENA_MAX);
+	if (call->arg_count && sandbox_path(call->args[0], "", path, &err) == 0 &&
+	    client_get(&c->globals, path, &answer, &err) == 0 &&
+	    sandbox_parse(&arena, &answer, &info, &err) == 0) {
+		ports = info.ports.items;
+		for (size_t i = 0; i < info.ports.len; i++) {
+			snprintf(number, sizeof(number), "%" PRIu64, ports[i].port);
+			offer(c, WHOLE, str_of(number), "");
+		}
 	}
 	arena_close(&arena);
 	answer_close(&answer);
@@ -320,6 +343,9 @@ static void offer_value(struct cursor *c, enum value_kind kind)
 		return;
 	case VALUE_PROCESS:
 		offer_processes(c);
+		return;
+	case VALUE_PORT:
+		offer_ports(c);
 		return;
 	case VALUE_REMOTE:
 	case VALUE_REMOTE_DIR:

@@ -24,29 +24,37 @@ struct following {
 	bool is_followed;
 	bool is_gap_told; /* one that was not asked for by number is none */
 	bool has_begun;
+	bool is_first; /* nothing was told before this one */
 	uint64_t last;
 	struct buf line;
 };
 
 /* Of each kind of event some. */
 struct told {
-	uint64_t id, after;
+	uint64_t id, after, newest;
+	bool newest_given;
 	struct str sandbox, at, alarm, mode, from, reason, message;
-	uint64_t generation, kills;
+	struct str hostname;
+	uint64_t generation, kills, exit_code, port;
+	bool exit_code_given;
 };
 
 /* clang-format off */
 static const struct json_field told_fields[] = {
 	{ "id",         JSON_UINT,   offsetof(struct told, id) },
 	{ "after",      JSON_UINT,   offsetof(struct told, after) },
+	{ "newest",     JSON_UINT,   offsetof(struct told, newest), false, offsetof(struct told, newest_given) },
 	{ "sandbox",    JSON_STRING, offsetof(struct told, sandbox) },
 	{ "generation", JSON_UINT,   offsetof(struct told, generation) },
 	{ "at",         JSON_STRING, offsetof(struct told, at) },
 	{ "alarm",      JSON_STRING, offsetof(struct told, alarm) },
+	{ "port",       JSON_UINT,   offsetof(struct told, port) },
+	{ "hostname",   JSON_STRING, offsetof(struct told, hostname) },
 	{ "kills",      JSON_UINT,   offsetof(struct told, kills) },
 	{ "mode",       JSON_STRING, offsetof(struct told, mode) },
 	{ "from",       JSON_STRING, offsetof(struct told, from) },
 	{ "reason",     JSON_STRING, offsetof(struct told, reason) },
+	{ "exit_code",  JSON_UINT,   offsetof(struct told, exit_code), false, offsetof(struct told, exit_code_given) },
 	{ "message",    JSON_STRING, offsetof(struct told, message) },
 	{ "*",          JSON_IGNORED },
 	{ NULL },
@@ -92,6 +100,10 @@ static int format(struct buf *line, struct str event, const struct told *told)
 		       screen_text(event).text);
 	if (r == 0)
 		r = put_word(line, "", told->alarm);
+	if (r == 0 && told->port)
+		r = buf_printf(line, "%" PRIu64 ", ", told->port);
+	if (r == 0)
+		r = put_word(line, "", told->hostname);
 	if (r == 0 && told->kills)
 		r = buf_printf(line, "killed %" PRIu64 ", ", told->kills);
 	if (r == 0)
@@ -100,6 +112,8 @@ static int format(struct buf *line, struct str event, const struct told *told)
 		r = put_word(line, "from ", told->from);
 	if (r == 0)
 		r = put_word(line, "", told->reason);
+	if (r == 0 && told->exit_code_given)
+		r = buf_printf(line, "exit code %" PRIu64 ", ", told->exit_code);
 	if (r == 0)
 		r = buf_printf(line, "generation %" PRIu64, told->generation);
 	if (r == 0 && told->message.len)
@@ -121,13 +135,23 @@ static int show(struct following *f, const struct sse_event *event, const struct
 static int show_gap(struct following *f, const struct sse_event *event, const struct told *told)
 {
 	bool is_told = f->is_gap_told;
+	bool is_ahead = told->newest_given && told->after > told->newest;
 
 	f->is_gap_told = true;
 	if (!is_told)
 		return 0;
+	if (is_ahead && f->is_first)
+		return haul_fail(f->haul, -ERANGE,
+				 "there is no event %" PRIu64 " yet: the newest is %" PRIu64,
+				 told->after, told->newest);
 	if (f->haul->globals->json)
 		return show(f, event, told);
-	screen_error("some events after %" PRIu64 " are not kept any more", told->after);
+	if (is_ahead)
+		screen_error("berthd does not know of event %" PRIu64 " any more: the newest is "
+			     "%" PRIu64 ", and what comes now is told",
+			     told->after, told->newest);
+	else
+		screen_error("some events after %" PRIu64 " are not kept any more", told->after);
 	return 0;
 }
 
@@ -152,6 +176,7 @@ static int on_event(void *arg, const struct sse_event *event)
 	struct arena arena;
 	int r;
 
+	f->is_first = !f->has_begun;
 	f->has_begun = true;
 	arena_init(&arena, EVENT_ARENA_MAX);
 	if (json_parse(&arena, event->data, told_fields, &told, NULL) < 0)

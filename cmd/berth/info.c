@@ -36,6 +36,13 @@ static const struct json_field limits_fields[] = {
 	{ NULL },
 };
 
+static const struct json_field keeper_fields[] = {
+	{ "answers", JSON_BOOL, AT(keeper.answers) - AT(keeper) },
+	{ "awaited", JSON_BOOL, AT(keeper.awaited) - AT(keeper) },
+	{ "*",       JSON_IGNORED },
+	{ NULL },
+};
+
 static const struct json_field capacity_fields[] = {
 	{ "max_sandboxes",          JSON_UINT, AT(capacity.max_sandboxes)    - AT(capacity) },
 	{ "max_running",            JSON_UINT, AT(capacity.max_running)      - AT(capacity) },
@@ -61,6 +68,7 @@ static const struct json_field info_fields[] = {
 	{ "memory_bytes",    JSON_UINT,    AT(memory_bytes) },
 	{ "runtime",         JSON_OBJECT,  AT(runtime), .fields = runtime_fields },
 	{ "cgroups",         JSON_OBJECT,  AT(cgroups), .fields = cgroups_fields },
+	{ "keeper",          JSON_OBJECT,  AT(keeper), false, AT(keeper_given), keeper_fields },
 	{ "user_namespaces", JSON_BOOL,    AT(user_namespaces) },
 	{ "overlay",         JSON_BOOL,    AT(overlay) },
 	{ "seccomp",         JSON_BOOL,    AT(seccomp) },
@@ -71,6 +79,7 @@ static const struct json_field info_fields[] = {
 	{ "socket",          JSON_STRING,  AT(socket) },
 	{ "listen",          JSON_STRING,  AT(listen) },
 	{ "preview",         JSON_STRING,  AT(preview) },
+	{ "preview_url",     JSON_STRING,  AT(preview_url) },
 	{ "state_dir",       JSON_STRING,  AT(state_dir) },
 	{ "run_dir",         JSON_STRING,  AT(run_dir) },
 	{ "connections",     JSON_UINT,    AT(connections) },
@@ -116,6 +125,7 @@ static void print_daemon(const struct info *info)
 	print_str("socket", info->socket);
 	print_str("listens on", info->listen);
 	print_str("previews on", info->preview);
+	print_str("previews at", info->preview_url);
 	print_str("state", info->state_dir);
 	print_str("run", info->run_dir);
 	print_str("configuration", info->config);
@@ -137,6 +147,9 @@ static void print_machine(const struct info *info)
 			   screen_text(info->runtime.path).text);
 	else
 		screen_row("runtime", "none: see `berth doctor`");
+	if (info->keeper_given)
+		screen_row("keeper", "%s",
+			   info->keeper.answers ? "answers" : "none: see `berth doctor`");
 	screen_row("cgroups", "%s%s%s%s%s", screen_text(info->cgroups.version).text,
 		   info->cgroups.memory ? " memory" : "", info->cgroups.cpu ? " cpu" : "",
 		   info->cgroups.pids ? " pids" : "", info->cgroups.freezer ? " freezer" : "");

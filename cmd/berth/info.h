@@ -12,7 +12,7 @@
 
 struct info {
 	struct str version, instance, started_at, mode, kernel, machine;
-	struct str socket, listen, preview, state_dir, run_dir;
+	struct str socket, listen, preview, preview_url, state_dir, run_dir;
 	struct str config, token_file, socket_group, log_level;
 	uint64_t pid, uid, uptime_ms, cpus, memory_bytes, subuids, connections;
 	bool uid_given;
@@ -23,6 +23,10 @@ struct info {
 		struct str version;
 		bool memory, cpu, pids, freezer;
 	} cgroups;
+	struct {
+		bool answers, awaited;
+	} keeper;
+	bool keeper_given;
 	struct {
 		uint64_t head_bytes, headers, body_bytes, connections;
 	} limits;

@@ -23,6 +23,18 @@ static void print_number(const char *name, uint64_t number)
 		screen_row(name, "%" PRIu64, number);
 }
 
+static void print_ports(const struct sandbox_info *info)
+{
+	const struct sandbox_port *ports = info->ports.items;
+
+	for (size_t i = 0; i < info->ports.len; i++) {
+		struct str place = ports[i].url.len ? ports[i].url : ports[i].hostname;
+
+		screen_row(i ? "" : "ports", "%" PRIu64 " %s", ports[i].port,
+			   screen_text(place).text);
+	}
+}
+
 static void print_state(const struct sandbox_info *info)
 {
 	print_str("id", info->id);
@@ -35,6 +47,7 @@ static void print_state(const struct sandbox_info *info)
 	print_str("network", info->network.mode);
 	if (info->is_read_only)
 		screen_row("read only", "yes");
+	print_ports(info);
 	for (size_t i = 0; i < info->labels.len; i++)
 		screen_row(i ? "" : "labels", "%s=%s", screen_text(info->labels.items[i].key).text,
 			   screen_text(info->labels.items[i].value).text);
@@ -53,6 +66,8 @@ static void print_sleep(const struct sandbox_info *info)
 	print_str("sleep mode", info->sleep_mode);
 	if (info->keep_alive)
 		screen_row("keep alive", "yes: it is never idle");
+	if (info->hold_open_sockets)
+		screen_row("open sockets", "hold it awake, also silent ones");
 	print_time("max awake", info->max_awake);
 	print_time("stop after", info->stop_after);
 	print_time("delete after", info->delete_after);

@@ -64,6 +64,31 @@ static int request(struct haul *haul, const struct killing *killing, const char 
 	return killing->is_end ? haul_ask_long(haul, "DELETE") : haul_ask(haul, "POST");
 }
 
+/* It may have taken the whole sandbox; or how it ended is not known. */
+static void say_how(const struct process_info *info)
+{
+	if (info->message.len)
+		screen_error("%s: %s", screen_text(info->id).text, screen_text(info->message).text);
+}
+
+static int print_one(struct haul *haul, const char *process)
+{
+	struct str answer = {buf_at(&haul->answer.body), buf_len(&haul->answer.body)};
+	struct process_info info = {0};
+	char name[64];
+	struct arena arena;
+	int r = 0;
+
+	printf("%s\n", process_name(process, name));
+	arena_init(&arena, PROCESS_ARENA_MAX);
+	if (answer.len)
+		r = json_parse(&arena, answer, process_fields, &info, &haul->err);
+	if (r == 0)
+		say_how(&info);
+	arena_close(&arena);
+	return r;
+}
+
 static int print_ended(struct haul *haul)
 {
 	const struct process_info *infos;
@@ -74,8 +99,10 @@ static int print_ended(struct haul *haul)
 	arena_init(&arena, PROCESS_ARENA_MAX);
 	r = process_list_parse(&arena, &haul->answer, &list, &haul->err);
 	infos = list.items;
-	for (size_t i = 0; r == 0 && i < list.len; i++)
+	for (size_t i = 0; r == 0 && i < list.len; i++) {
 		printf("%s\n", screen_text(infos[i].id).text);
+		say_how(&infos[i]);
+	}
 	arena_close(&arena);
 	return r;
 }
@@ -84,7 +111,6 @@ static int print_ended(struct haul *haul)
 static int kill_one(const struct killing *killing, const char *process)
 {
 	struct haul haul;
-	char name[64];
 	int code, r;
 
 	code = haul_init(&haul, killing->call->globals);
@@ -94,7 +120,7 @@ static int kill_one(const struct killing *killing, const char *process)
 	if (r == 0 && killing->call->globals->json)
 		r = buf_len(&haul.answer.body) ? haul_print_answer(&haul) : 0;
 	else if (r == 0 && process)
-		printf("%s\n", process_name(process, name));
+		r = print_one(&haul, process);
 	else if (r == 0)
 		r = print_ended(&haul);
 	code = haul_finish(&haul, r);
@@ -190,7 +216,8 @@ const struct verb verb_kill = {
 		"Sends a signal, TERM by default, to background processes and all that they have\n"
 		"started. What they make of it is theirs, and one that has ended is past caring.\n"
 		"With --end they are gone when this returns, whatever they do about signals, and\n"
-		"do not come up again with the sandbox. Output and status are kept.",
+		"do not come up again with the sandbox. Output and status are kept. If only\n"
+		"the end of the whole sandbox proves that, it is stopped, and this says so.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

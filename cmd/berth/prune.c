@@ -225,7 +225,8 @@ static int remove_one(const struct pruning *p, struct candidate *c)
 	int code = EXIT_OK, r;
 
 	answer_init(&answer);
-	snprintf(path, sizeof(path), "/v1/sandbox/%s?if_state=%s", c->id.text, state_of(c));
+	snprintf(path, sizeof(path), "/v1/sandbox/%s?reason=prune&if_state=%s", c->id.text,
+		 state_of(c));
 	snprintf(header, sizeof(header), "If-Generation: %" PRIu64, c->generation);
 	r = client_send(p->call->globals, &request, &answer, &c->err);
 	if (r == 0) {

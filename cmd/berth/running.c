@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cmd/berth/screen.h"
+#include "proto/preview_url.h"
 #include "proto/units.h"
 
 /* By what is there: there are many ways to write a path. */
@@ -32,6 +33,22 @@ static bool is_same_address(struct str told, const char *wanted)
 	if (host_port_parse(told, &a) < 0 || host_port_parse(str_of(wanted), &b) < 0)
 		return str_eq(told, str_of(wanted));
 	return strcmp(a.host, b.host) == 0 && (b.port == 0 || a.port == b.port);
+}
+
+static bool is_same_preview(struct str told, const char *wanted)
+{
+	return strcmp(wanted, "none") == 0 ? !told.len : is_same_address(told, wanted);
+}
+
+static bool is_same_url(struct str told, const char *wanted)
+{
+	char text[PREVIEW_URL_SIZE];
+	struct preview_url url;
+
+	if (preview_url_parse(str_of(wanted), &url) < 0)
+		return false;
+	preview_url_format(&url, "", text);
+	return str_eq(told, str_of(text));
 }
 
 static bool is_same_runtime(const struct info *info, const char *wanted)
@@ -94,8 +111,10 @@ int running_compare(const struct info *info, const struct wanted *wanted, struct
 		return differs(info, "--run-dir", info->run_dir, wanted->run_dir, err);
 	if (wanted->listen && !is_same_address(info->listen, wanted->listen))
 		return differs(info, "--listen", info->listen, wanted->listen, err);
-	if (wanted->preview && !is_same_address(info->preview, wanted->preview))
+	if (wanted->preview && !is_same_preview(info->preview, wanted->preview))
 		return differs(info, "--preview", info->preview, wanted->preview, err);
+	if (wanted->preview_url && !is_same_url(info->preview_url, wanted->preview_url))
+		return differs(info, "--preview-url", info->preview_url, wanted->preview_url, err);
 	if (wanted->runtime && !is_same_runtime(info, wanted->runtime))
 		return differs(info, "--runtime", info->runtime.path, wanted->runtime, err);
 	return compare_settings(info, wanted, err);

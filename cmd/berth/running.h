@@ -8,7 +8,7 @@
 
 /* NULL: not asked for. Paths are absolute. */
 struct wanted {
-	const char *state_dir, *run_dir, *listen, *preview, *runtime;
+	const char *state_dir, *run_dir, *listen, *preview, *preview_url, *runtime;
 	const char *config, *token_file, *socket_group, *log_level, *user;
 };
 

@@ -75,6 +75,18 @@ static const struct json_field receipt_fields[] = {
 	{ NULL },
 };
 
+#define PORT(member) offsetof(struct sandbox_port, member)
+
+static const struct json_field port_fields[] = {
+	{ "port",     JSON_UINT,   PORT(port), true },
+	{ "url",      JSON_STRING, PORT(url) },
+	{ "hostname", JSON_STRING, PORT(hostname) },
+	{ "name",     JSON_STRING, PORT(name) },
+	{ "public",   JSON_BOOL,   PORT(is_public) },
+	{ "*",        JSON_IGNORED },
+	{ NULL },
+};
+
 static const struct json_field info_fields[] = {
 	{ "id",             JSON_STRING, AT(id), true },
 	{ "state",          JSON_STRING, AT(state) },
@@ -92,6 +104,7 @@ static const struct json_field info_fields[] = {
 	{ "stop_grace",     JSON_STRING, AT(stop_grace) },
 	{ "sleep_mode",     JSON_STRING, AT(sleep_mode) },
 	{ "keep_alive",     JSON_BOOL,   AT(keep_alive) },
+	{ "hold_open_sockets", JSON_BOOL, AT(hold_open_sockets) },
 	{ "holds",          JSON_OBJECTS, AT(holds), false, AT(holds_given), hold_fields,
 	  sizeof(struct sandbox_hold) },
 	{ "sleeps_at",      JSON_STRING, AT(sleeps_at) },
@@ -102,6 +115,7 @@ static const struct json_field info_fields[] = {
 	{ "limits",         JSON_OBJECT, AT(limits),       .fields = limits_fields },
 	{ "network",        JSON_OBJECT, AT(network),      .fields = network_fields },
 	{ "labels",         JSON_MAP,    AT(labels) },
+	{ "ports",          JSON_OBJECTS, AT(ports), .fields = port_fields, .size = sizeof(struct sandbox_port) },
 	{ "usage",          JSON_OBJECT, AT(usage), false, AT(usage_given), usage_fields },
 	{ "last_oom",       JSON_OBJECT, AT(last_oom),     .fields = oom_fields },
 	{ "last_failure",   JSON_OBJECT, AT(last_failure), .fields = failure_fields },
@@ -132,6 +146,13 @@ int sandbox_parse(struct arena *arena, const struct answer *answer, struct sandb
 {
 	*ret = (struct sandbox_info){0};
 	return parse(arena, answer, info_fields, ret, err);
+}
+
+int sandbox_port_parse(struct arena *arena, const struct answer *answer, struct sandbox_port *ret,
+		       struct err *err)
+{
+	*ret = (struct sandbox_port){0};
+	return parse(arena, answer, port_fields, ret, err);
 }
 
 int sandbox_receipt_parse(struct arena *arena, const struct answer *answer,

@@ -25,11 +25,18 @@ struct sandbox_receipt {
 	struct json_strings kept;
 };
 
+/* One of its exposed ports. */
+struct sandbox_port {
+	uint64_t port;
+	struct str url, hostname, name;
+	bool is_public;
+};
+
 /* As far as it was told. */
 struct sandbox_info {
 	struct str id, state, image, created_at, started_at, last_active_at;
 	uint64_t generation;
-	bool is_read_only, restart_needed, keep_alive;
+	bool is_read_only, restart_needed, keep_alive, hold_open_sockets;
 	struct str sleep_after, max_awake, stop_after, delete_after, stop_grace, sleep_mode;
 	struct json_objects holds; /* struct sandbox_hold */
 	bool holds_given;
@@ -43,6 +50,7 @@ struct sandbox_info {
 		struct str mode;
 	} network;
 	struct json_map labels;
+	struct json_objects ports; /* struct sandbox_port */
 	struct {
 		uint64_t cpu_ms, memory_bytes, memory_peak_bytes, pids, disk_bytes;
 	} usage;
@@ -64,6 +72,9 @@ struct sandbox_list {
 /* Text lives in the arena. */
 int sandbox_parse(struct arena *arena, const struct answer *answer, struct sandbox_info *ret,
 		  struct err *err);
+/* What PUT and GET .../port/{n} answer. */
+int sandbox_port_parse(struct arena *arena, const struct answer *answer, struct sandbox_port *ret,
+		       struct err *err);
 /* What POST .../sleep answers. */
 int sandbox_receipt_parse(struct arena *arena, const struct answer *answer,
 			  struct sandbox_receipt *ret, struct err *err);

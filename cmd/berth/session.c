@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cmd/berth/haul.h"
+#include "cmd/berth/named.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 
-#define LIST_ARENA_MAX (64 * 1024 * 1024)
-#define ALPHANUMERIC   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+#define ALPHANUMERIC "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 struct session_info {
 	struct str id, state, cwd, created_at;
@@ -84,63 +83,7 @@ static void print_table(FILE *out, const struct json_objects *list)
 			screen_text(infos[i].cwd).text);
 }
 
-static int print(struct haul *haul)
-{
-	struct str body = {buf_at(&haul->answer.body), buf_len(&haul->answer.body)};
-	cleanup_free char *text = NULL;
-	struct json_objects list = {0};
-	struct arena arena;
-	size_t len = 0;
-	FILE *out;
-	int r;
-
-	arena_init(&arena, LIST_ARENA_MAX);
-	r = json_parse(&arena, body, list_fields, &list, NULL);
-	out = r < 0 ? NULL : open_memstream(&text, &len);
-	if (out)
-		print_table(out, &list);
-	arena_close(&arena);
-	if (r < 0)
-		return haul_fail(haul, -EPROTO,
-				 "the answer cannot be understood (is it berthd's?)");
-	if (!out || fclose(out) != 0)
-		return haul_fail(haul, -ENOMEM, "out of memory");
-	return haul_print(haul, (struct str){text, len});
-}
-
-static int list_all(const struct call *call)
-{
-	struct haul haul;
-	int code = haul_init(&haul, call->globals), r;
-
-	if (code != EXIT_OK)
-		return code;
-	r = make_target(&haul, call->args[1], NULL);
-	if (r == 0)
-		r = haul_ask(&haul, "GET");
-	if (r == 0)
-		r = call->globals->json ? haul_print_answer(&haul) : print(&haul);
-	code = haul_finish(&haul, r);
-	haul_close(&haul);
-	return code;
-}
-
-static int remove_one(const struct call *call, const char *session)
-{
-	struct haul haul;
-	int code = haul_init(&haul, call->globals), r;
-
-	if (code != EXIT_OK)
-		return code;
-	r = make_target(&haul, call->args[1], session);
-	if (r == 0)
-		r = haul_ask(&haul, "DELETE");
-	if (r == 0 && !call->globals->json)
-		printf("%s\n", session);
-	code = haul_finish(&haul, r);
-	haul_close(&haul);
-	return code;
-}
+static const struct named sessions = {make_target, list_fields, print_table};
 
 static int run(const struct call *call)
 {
@@ -154,17 +97,11 @@ static int run(const struct call *call)
 	if (is_list && call->arg_count != 2)
 		return usage_error("of which sandbox? berth session ls ID");
 	if (is_list)
-		return list_all(call);
+		return named_list(call, &sessions);
 	if (call->arg_count < 3)
 		return usage_error("which session? berth session rm ID SESSION");
-	for (size_t i = 2; i < call->arg_count; i++) {
-		int one = remove_one(call, call->args[i]);
-
-		code = one == EXIT_OK ? code : one;
-		/* The others would fare no better, or are not wanted any more. */
-		if (one == EXIT_NO_DAEMON || one > 128)
-			break;
-	}
+	for (size_t i = 2; i < call->arg_count; i++)
+		code = named_remove(call, &sessions, call->args[i], code);
 	return code;
 }
 

@@ -12,9 +12,9 @@ static int parse_cpus(const char *text, double *ret, struct err *err)
 
 	errno = 0;
 	*ret = strtod(text, &end);
-	if (errno || end == text || *end || !(*ret > 0 && *ret <= 65536))
+	if (errno || end == text || *end || !(*ret >= 0 && *ret <= 1000))
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "--cpus wants a number such as 1.5");
+			       "--cpus wants a number such as 1.5, or 0 for the default");
 	return 0;
 }
 
@@ -24,9 +24,9 @@ static int parse_pids(const char *text, int64_t *ret, struct err *err)
 
 	errno = 0;
 	*ret = strtol(text, &end, 10);
-	if (errno || end == text || *end || *ret < 1 || *ret > INT32_MAX)
+	if (errno || end == text || *end || *ret < 0 || *ret > INT32_MAX)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "--pids wants a number such as 256");
+			       "--pids wants a number such as 256, or 0 for the default");
 	return 0;
 }
 
@@ -91,6 +91,7 @@ int settings_body(const struct settings_flags *flags, const char *id, bool start
 	write_text(&w, "delete_after", flags->delete_after);
 	write_text(&w, "stop_grace", flags->stop_grace);
 	write_switch(&w, "keep_alive", flags->keep_alive);
+	write_switch(&w, "hold_open_sockets", flags->hold_open_sockets);
 	write_switch(&w, "read_only", flags->read_only);
 	write_switch(&w, "start", start);
 	json_object_end(&w);

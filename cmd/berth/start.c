@@ -30,7 +30,8 @@ const struct verb verb_start = {
 	.arg_max = VERB_ARGS_ANY,
 	.description =
 		"Starts sandboxes and waits until they run. What runs already is left alone.\n"
-		"Commands start their sandbox by themselves; this is for having it warm.",
+		"One that is not there yet is made, with default settings. Commands start their\n"
+		"sandbox by themselves; this is for having it warm.",
 	.examples = examples,
 	.run = run,
 };

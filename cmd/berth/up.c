@@ -15,11 +15,14 @@
 #include "cmd/berth/running.h"
 #include "cmd/berth/screen.h"
 
+#define PREVIEW_AUTO "auto"
+
 enum {
 	UP_CONFIG,
 	UP_LISTEN,
 	UP_TOKEN_FILE,
 	UP_PREVIEW,
+	UP_PREVIEW_URL,
 	UP_RUNTIME,
 	UP_SOCKET_GROUP,
 	UP_LOG_LEVEL,
@@ -32,7 +35,8 @@ static const struct flag flags[] = {
 	[UP_CONFIG]       = { "--config",       "FILE",      "the daemon's configuration" },
 	[UP_LISTEN]       = { "--listen",       "HOST:PORT", "serve the API on TCP too; needs --token-file" },
 	[UP_TOKEN_FILE]   = { "--token-file",   "FILE",      "tokens for TCP, one per line" },
-	[UP_PREVIEW]      = { "--preview",      "HOST:PORT", "serve previews of ports there" },
+	[UP_PREVIEW]      = { "--preview",      "HOST:PORT", "serve previews of ports there (127.0.0.1:8620), or none" },
+	[UP_PREVIEW_URL]  = { "--preview-url",  "URL",       "where others reach them: https://preview.example.com" },
 	[UP_RUNTIME]      = { "--runtime",      "PATH",      "the OCI runtime" },
 	[UP_SOCKET_GROUP] = { "--socket-group", "GROUP",     "let its members use the socket too" },
 	[UP_LOG_LEVEL]    = { "--log-level",    "LEVEL",     "error, warn, info or debug" },
@@ -145,6 +149,9 @@ static int command_fill(struct command *command, const struct call *call, struct
 		}
 		command_add(command, flags[i].name, command->values[i]);
 	}
+	/* Where nothing is said. A configuration file may have said it: then this gives way. */
+	if (!call->values[UP_PREVIEW])
+		command_add(command, flags[UP_PREVIEW].name, (char *)PREVIEW_AUTO);
 	r = command_fill_globals(command, call->globals, err);
 	return r < 0 ? r : client_paths(&command->globals, &command->paths, err);
 }
@@ -188,12 +195,27 @@ static int lock_dir(const struct paths *paths, char log[PATH_MAX], struct err *e
 	return take_fd(&fd);
 }
 
+/* " name=value" of the line that berthd has printed. */
+static struct str word_of(const char *line, const char *name)
+{
+	const char *at = strstr(line, name);
+	struct str rest = str_of(at ? at + strlen(name) : "");
+
+	return str_cut(&rest, ' ');
+}
+
 static int report_started(const struct globals *globals, const struct launched *started)
 {
+	struct str taken = word_of(started->line, " taken=");
+	struct str preview = word_of(started->line, " preview=");
+
 	if (globals->json)
 		printf("{\"started\":true,\"pid\":%d,\"outdated\":false}\n", (int)started->pid);
 	else
 		printf("berthd (pid %d) is %s\n", (int)started->pid, started->line);
+	if (taken.len)
+		screen_error("%.*s is taken by another program: previews are on %.*s instead",
+			     STR_ARGS(taken), STR_ARGS(preview));
 	return EXIT_OK;
 }
 
@@ -215,7 +237,7 @@ static int report_running(const struct command *command, pid_t pid)
 static int find_running(const struct command *command, const struct call *call, pid_t *ret,
 			struct err *err)
 {
-	const char *config = call->values[UP_CONFIG];
+	const char *config = call->values[UP_CONFIG], *preview = call->values[UP_PREVIEW];
 	const struct wanted wanted = {
 		.config = config ? command->values[UP_CONFIG] : NULL,
 		.token_file = call->values[UP_TOKEN_FILE] ? command->values[UP_TOKEN_FILE] : NULL,
@@ -225,7 +247,8 @@ static int find_running(const struct command *command, const struct call *call, 
 		.state_dir = command->globals.state_dir,
 		.run_dir = command->globals.run_dir,
 		.listen = call->values[UP_LISTEN],
-		.preview = call->values[UP_PREVIEW],
+		.preview = preview && strcmp(preview, PREVIEW_AUTO) == 0 ? NULL : preview,
+		.preview_url = call->values[UP_PREVIEW_URL],
 		.runtime = call->values[UP_RUNTIME] ? command->values[UP_RUNTIME] : NULL,
 	};
 	struct answer answer;
@@ -335,7 +358,8 @@ const struct verb verb_up = {
 	.description =
 		"Starts berthd, waits until it serves and says where. If one runs already, says\n"
 		"so and succeeds, unless it differs from what the flags ask for. Its log goes to\n"
-		"STATE/berthd/berthd.log.",
+		"STATE/berthd/berthd.log. Previews are served on 127.0.0.1:8620 unless a flag or\n"
+		"the configuration says otherwise, or on a free port if that one is taken.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

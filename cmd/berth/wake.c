@@ -30,7 +30,8 @@ const struct verb verb_wake = {
 	.arg_max = VERB_ARGS_ANY,
 	.description =
 		"Wakes sandboxes and waits until they run; what runs already is left alone.\n"
-		"Commands wake their sandbox by themselves; this is for having it warm.",
+		"One that is not there yet is made, with default settings. Commands wake their\n"
+		"sandbox by themselves; this is for having it warm.",
 	.examples = examples,
 	.run = run,
 };

@@ -84,6 +84,8 @@ class Client:
 class Api:
     """Handles each connection in a thread. `exec` is the handler of commands: (client, request)."""
 
+    patience = 30  # seconds for a request to come
+
     def __init__(self, listener, exec_handler=None):
         self.listener, self.exec, self.requests, self.sandboxes = listener, exec_handler, [], {}
         self.targets = []  # of the requests, as they came
@@ -106,7 +108,7 @@ class Api:
 
     def serve(self, sock):
         with sock, sock.makefile("rb") as reader:
-            sock.settimeout(30)
+            sock.settimeout(self.patience)
             line = reader.readline().decode().split()
             if not line:
                 return

@@ -98,6 +98,12 @@ def remove_tree(path):
         subprocess.run(["unshare", "--map-root-user", "--map-auto", "rm", "-rf", path], check=True)
 
 
+def apart(args):
+    """A daemon that serves no previews, unless they are what it is about: all would want the same port."""
+    is_apt = "up" in args and "--run-dir" in args and "--preview" not in args
+    return [*args, *(["--preview", "none"] if is_apt else [])]
+
+
 class Place:
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="berth-cli-")
@@ -119,6 +125,7 @@ class Place:
         more.setdefault("stdout", subprocess.PIPE)
         more.setdefault("stderr", subprocess.PIPE)
         program = more.pop("program", self.berth)
+        args = apart(args) if more.pop("apart", True) else args
         return subprocess.run([program, *args], env={**self.env, **(env or {})}, timeout=120,
                               text=True, cwd=more.pop("cwd", self.dir), check=False, **more)
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from harness import check, equal, main, peer_pid
+from harness import apart, check, equal, main, peer_pid
 
 
 def other_flags(place):
@@ -132,7 +132,7 @@ def full_disk(place):
 def interrupted(place):
     place.use_daemon("fake")
     for number in (signal.SIGINT, signal.SIGTERM):
-        with subprocess.Popen([place.berth, "up", *place.daemon_flags()], stderr=subprocess.PIPE,
+        with subprocess.Popen([place.berth, *apart(["up", *place.daemon_flags()])], stderr=subprocess.PIPE,
                               env={**place.env, "FAKE_MODE": "slow"}, text=True) as up:
             while not (os.path.exists(place.path("d", "waits"))
                        and os.path.getsize(place.path("d", "waits"))):

@@ -96,7 +96,7 @@ def page_has_every_daemon_flag(_place):
         check(meaning in page or not meaning, meaning)
     for field in ("socket_group", "log_level", "store_sync", "drain", "max_connections", "viewer_timeout",
                   "max_sandboxes", "max_running", "memory_floor", "init_timeout",
-                  "autostart"):
+                  "autostart", "access_log"):
         check(re.search(rf"^       {field}\b", page, re.M), field)
     for word in ("SIGHUP", "EXIT STATUS", "FILES"):
         check(word in page, word)
@@ -158,7 +158,7 @@ def installed_where_it_is_found(place):
     with shell(place, f"source {PACKAGE}") as s:
         equal(s.line("berth doct"), "berth doctor ", "loaded on first use")
         equal(s.line(f"{BUILD}/berth doct"), f"{BUILD}/berth doctor ", "by a path")
-        equal(s.line("berthd --pre"), "berthd --preview ", "berthd")
+        equal(s.line("berthd --tok"), "berthd --token-file ", "berthd")
 
 
 main([

@@ -76,7 +76,7 @@ def chooses(place):
     r = place.run("prune", "--older-than", "30d", "-y")
     equal((r.returncode, r.stdout, r.stderr), (0, "older is failed, and unused for 35 d 0 h\nremoved older\n", ""))
     equal(removed(server), ["older"])
-    equal(server.targets[-1], "/v1/sandbox/older?if_state=failed")
+    equal(server.targets[-1], "/v1/sandbox/older?reason=prune&if_state=failed")
     server.age("old", 9, labels={"kind": "ci"})
     for label, wanted in [("kind", 1), ("kind=ci", 1), ("kind=c", 0), ("kin", 0), ("kind=", 0), ("ci", 0)]:
         r = place.run("prune", "--dry-run", "--json", "--label", label)
@@ -159,6 +159,14 @@ def shows(place):
     found = {c["name"]: c for c in json.loads(place.run("doctor", "--json").stdout)["checks"]}
     equal(found["capacity"]["status"], "warn")
     check("below its floor" in found["capacity"]["message"] and "memory_floor" in found["capacity"]["mend"], found)
+    server.capacity = {**CAPACITY, "max_running": 7, "sandboxes": 90, "running": 7, "frozen": 3}
+    found = {c["name"]: c for c in json.loads(place.run("doctor", "--json").stdout)["checks"]}
+    equal(found["capacity"]["message"],
+          "90 sandboxes, 7 with a container; to start another one, a frozen one has to give way")
+    server.capacity = {**server.capacity, "frozen": 0, "memory_floor_bytes": 2 << 30, "memory_available_bytes": None}
+    found = {c["name"]: c for c in json.loads(place.run("doctor", "--json").stdout)["checks"]}
+    equal((found["capacity"]["status"], found["capacity"]["message"]),
+          ("warn", "90 sandboxes, 7 with a container; no other one can start, as none is frozen and could give way"))
     server.capacity = CAPACITY
     found = {c["name"]: c for c in json.loads(place.run("doctor", "--json").stdout)["checks"]}
     equal((found["capacity"]["status"], found["capacity"]["mend"]), ("ok", None))

@@ -354,7 +354,7 @@ def run_makes(place):
     equal(place.run("run", "--name", "Web", "--rm", "--", "prog").returncode, 0)
     equal(server.requests, [("PUT", "/v1/sandbox/web"), ("POST", "/v1/sandbox/web/exec"),
                             ("DELETE", "/v1/sandbox/web")])
-    for args in (["--cpus", "many", "x"], ["--cpus", "0", "x"], ["--pids", "-1", "x"], [], ["--rm"],
+    for args in (["--cpus", "many", "x"], ["--cpus", "-1", "x"], ["--pids", "-1", "x"], [], ["--rm"],
                  ["--name", "a/b", "x"]):
         server.requests.clear()
         r = place.run("run", *args)

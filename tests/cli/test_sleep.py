@@ -62,6 +62,7 @@ def inspect_says_why(place):
         "state": "running", "sleep_after": "10m", "sleep_mode": "auto", "max_awake": "2h", "stop_after": "never",
         "stop_grace": "30s", "keep_alive": True, "sleeps_at": moment(3600 * 2),
         "holds": [{"kind": "exec", "id": "12", "since": moment(-180), "detail": "sh\007"},
+                  {"kind": "request", "id": "8", "since": moment(-180), "detail": "slow"},
                   {"kind": "keep_alive", "since": moment(-600)}, {"kind": "later"}],
         "last_sleep": {"mode": "freeze", "reason": "idle", "generation": 3, "at": moment(-1200),
                        "kept": ["disk", "memory", "processes"]},
@@ -71,7 +72,7 @@ def inspect_says_why(place):
     rows = [(line[:18].strip(), line[19:]) for line in r.stdout.splitlines()]
     for row in [("sleep after", "10m"), ("sleep mode", "auto"), ("max awake", "2h"), ("stop grace", "30s"),
                 ("keep alive", "yes: it is never idle"), ("awake because", "exec 12 has run for 3m (sh?)"),
-                ("", "its keep_alive has been set for 10m"), ("", "later"), ("sleeps", "in 2h at the latest"),
+                ("", "a request has been under way for 3m (slow)"), ("", "its keep_alive has been set for 10m"), ("", "later"), ("sleeps", "in 2h at the latest"),
                 ("last sleep", "frozen 20m ago, as it was idle; it kept its disk, memory and processes"),
                 ("last wake", "from frozen 10m ago; it kept its disk, memory and processes, generation 3")]:
         check(row in rows, row, rows)
