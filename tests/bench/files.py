@@ -10,7 +10,7 @@ import shutil
 import statistics
 import subprocess
 
-from sandboxes import Berth, BenchError, CLIENTS, rounds, share
+from sandboxes import Berth, BenchError, CLIENTS, measure, rounds, share
 
 SMALL, SMALL_BYTES = 1000, 1000
 TREE_FOLDERS, TREE_EACH = 100, 100
@@ -159,10 +159,4 @@ class FilesBench:
 def bench_files(bench, row):
     """Rows, as they come."""
     it = FilesBench(bench, row)
-    for part in (it.large, it.small, it.trees):
-        try:
-            part()
-        except BenchError as error:
-            it.rows.append(row(part.__name__, None, "", detail=f"could not be measured: {error}"))
-        yield from it.rows
-        it.rows.clear()
+    yield from measure(it, it.large, it.small, it.trees)

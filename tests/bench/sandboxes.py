@@ -126,12 +126,12 @@ def try_rmdir(path):
 class Berth:
     """A berthd with a sandbox "warm", a driver outside and one in the keeper's namespaces."""
 
-    def __init__(self, bench, runtime):
-        self.bench, self.runtime = bench, runtime
+    def __init__(self, bench, runtime, *flags):
+        self.bench, self.runtime, self.flags = bench, runtime, flags
         self.cgroups = {f"berth-bench-{os.getpid()}-{runtime}"}
         self.number, self.child = 0, None
         bench.closers.append(self.close)
-        self.child, self.at = bench.start_berthd("--runtime", shutil.which(runtime))
+        self.child, self.at = bench.start_berthd("--runtime", shutil.which(runtime), *flags)
         self.run, self.socket = bench.run_of(self.at), f"{self.at}/s"
         self.bundles = f"{self.run}-bundles"
         self.outside = Driver(bench, f"{self.at}/outside.log", bench.drive, self.socket)
@@ -151,7 +151,7 @@ class Berth:
         """Another berthd for what one has left that was killed."""
         self.child.kill()
         self.child.wait()
-        self.child, _ = self.bench.start_berthd("--runtime", shutil.which(self.runtime), at=self.at)
+        self.child, _ = self.bench.start_berthd("--runtime", shutil.which(self.runtime), *self.flags, at=self.at)
 
     def bundle_file(self, name, sandbox="warm"):
         return os.path.join(self.run, sandbox, "bundle", name)
@@ -485,13 +485,18 @@ class SandboxBench:
             self.rows.append(self.row("podman's conmon", own / 1024, "kB", detail="of one container"))
 
 
-def bench_sandbox(bench, row):
-    """Rows, as they come."""
-    it = SandboxBench(bench, row)
-    for part in (it.pace, it.at_once, it.throughput, it.memory):
+def measure(it, *parts):
+    """Rows, as they come; what fails is one of them, and the other parts follow."""
+    for part in parts:
         try:
             part()
         except BenchError as error:
-            it.rows.append(row(part.__name__, None, "", detail=f"could not be measured: {error}"))
+            it.rows.append(it.row(part.__name__, None, "", detail=f"could not be measured: {error}"))
         yield from it.rows
         it.rows.clear()
+
+
+def bench_sandbox(bench, row):
+    """Rows, as they come."""
+    it = SandboxBench(bench, row)
+    yield from measure(it, it.pace, it.at_once, it.throughput, it.memory)

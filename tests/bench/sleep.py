@@ -1,14 +1,15 @@
 """The sleep part of scripts/bench: what it takes to wake, what those cost that do nothing, and adoption."""
 
 import json
-import os
 import statistics
 import time
 
-from sandboxes import Berth, BenchError, Connection, DONE, EXEC, MANY, memory_of, rounds, share
+from cost import spent
+from sandboxes import Berth, BenchError, Connection, DONE, EXEC, MANY, measure, memory_of, rounds, share
 
 WAKE_MORE_US = 2000  # that an exec may take longer when it has to thaw first
 WATCH_S = 10
+PAUSE_S = 0.1
 WARM = "/v1/sandbox/warm"
 
 
@@ -55,10 +56,14 @@ class SleepBench:
         ]
 
     def from_stop(self):
+        """Each comes after a pause: the kernel lets whoever moves a process into a cgroup wait for
+        all processors, unless another has just done so."""
         words = self.berth.run_words(1)
-        for _ in rounds(5 if self.bench.is_quick else 100, 40):
+        for _ in rounds(5 if self.bench.is_quick else 100, 60):
             self.sleep("stop")
+            time.sleep(PAUSE_S)
             self.exec("stopped")
+            time.sleep(PAUSE_S)
             self.samples.setdefault("crun run", []).extend(self.berth.inside.order("run", 1, 1, *words)[2])
         self.rows.append(self.row("exec when stopped", self.median("stopped"), "us", self.median("crun run"),
                                   "crun run", goal=("<=", 1.5), detail=self.detail("stopped", "crun run")))
@@ -113,22 +118,8 @@ class SleepBench:
         return statistics.median(took)
 
 
-def spent(pid):
-    """(processor time in ns, times that it was given a processor), of all its threads."""
-    rows = []
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
-            rows.append([int(word) for word in file.read().split()])
-    return sum(r[0] for r in rows), sum(r[2] for r in rows)
-
 
 def bench_sleep(bench, row):
     """Rows, as they come."""
     it = SleepBench(bench, row)
-    for part in (it.from_freeze, it.from_stop, it.idle):
-        try:
-            part()
-        except BenchError as error:
-            it.rows.append(row(part.__name__, None, "", detail=f"could not be measured: {error}"))
-        yield from it.rows
-        it.rows.clear()
+    yield from measure(it, it.from_freeze, it.from_stop, it.idle)

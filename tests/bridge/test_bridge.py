@@ -3,9 +3,7 @@
 usage: test_bridge.py BUILD_DIR root|user RUNTIME [CASE...]
 """
 
-import fcntl
 import os
-import shutil
 import subprocess
 import sys
 
@@ -13,45 +11,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "sandbox"))
 
 # pylint: disable=wrong-import-position
-from ground import Failed, equal, main  # noqa: E402
+from ground import equal, main  # noqa: E402
+from npm import packages, packages_or_skip  # noqa: E402
 
 TOKEN = "a-token-for-the-bridge-that-is-long-enough-0123456789"
-NPM = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error",
-       "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]  # each case says so: none may take long to find out
-
-
-def packages(build):
-    """The folder that they are in, installed as the lock file says; kept until that changes."""
-    folder = os.path.join(build, "bridge")
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        shutil.copy(os.path.join(HERE, "client.mjs"), folder)  # imports are looked up from where it is
-        stamp = os.path.join(folder, "installed")
-        with open(os.path.join(HERE, "package-lock.json"), encoding="utf-8") as file:
-            wanted = file.read()
-        if os.path.exists(stamp):
-            with open(stamp, encoding="utf-8") as file:
-                if file.read() == wanted:
-                    return folder
-            os.remove(stamp)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(os.path.join(HERE, name), folder)
-        try:
-            done = subprocess.run(NPM, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                  timeout=300, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise Failed(f"npm could not install the client that is to be tested: {error}") from error
-        if done.returncode:
-            raise Failed("npm could not install the client that is to be tested (is its registry in reach?): "
-                         + (done.stderr or done.stdout)[-1500:])
-        with open(stamp, "w", encoding="utf-8") as file:
-            file.write(wanted)
-    return folder
 
 
 def run_case(g, name):
-    folder = packages(g.build)
+    folder = packages(g.build, HERE, "client.mjs")
     port = g.start_listening(TOKEN)
     done = subprocess.run(["node", "client.mjs", name, f"http://127.0.0.1:{port}"],
                           cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
@@ -109,12 +76,7 @@ def test_tokens(g):
 
 
 if __name__ == "__main__":
-    try:
-        packages(sys.argv[1])
-    except Failed as missing:
-        # What is tested is npm's to give; README.md names this skip.
-        print("1..0 # SKIP", " ".join(str(missing).split())[:300], flush=True)
-        sys.exit(0)
+    packages_or_skip(sys.argv[1], HERE, "client.mjs")
     main([test_commands, test_timeout, test_files, test_editor, test_archives, test_terminals, test_ends, test_mounts,
           test_tokens],
          start=lambda test: False)

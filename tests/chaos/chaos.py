@@ -9,6 +9,7 @@ from ground import Failed, check, equal, pids, until
 from killer import Killer
 from ledger import Box
 from load import Client
+from witness import Witness
 
 CLIENTS, SHARED = 6, 2
 
@@ -21,6 +22,7 @@ class Run:
         self.name, self.over = f"chaos-{os.getpid()}-{seed}", threading.Event()
         self.shared = [Box(f"shared-{i}", True) for i in range(SHARED)]
         self.clients, self.killer, self.figures = [], None, {}
+        self.witness = Witness(g)
 
     def boxes(self):
         return self.shared + [box for client in self.clients for box in client.own]
@@ -31,8 +33,8 @@ class Run:
             equal(self.g.request("PUT", f"/v1/sandbox/{box.name}", {"sleep_after": "150ms"}).status, 200, "create")
             box.exists = True
         self.clients = [Client(self.g, i, self.shared, self) for i in range(CLIENTS)]
-        self.killer = Killer(self.g, random.Random(self.seed), self.wanted)
-        for thread in (*self.clients, self.killer):
+        self.killer = Killer(self.g, random.Random(self.seed), self.wanted, self.commands_run)
+        for thread in (self.witness, *self.clients, self.killer):
             thread.start()
 
     def kill_and_load(self):
@@ -60,10 +62,13 @@ class Run:
             alive[0].join(0.2)
 
     def wrong(self):
-        return [thread.error for thread in (self.killer, *self.clients) if thread.error]
+        return [thread.error for thread in (self.killer, self.witness, *self.clients) if thread.error]
 
     def requests(self):
         return sum(sum(list(client.counts.values())) for client in self.clients)
+
+    def commands_run(self):
+        return sum(client.counts.get(("exec", "exited"), 0) for client in self.clients)
 
     # --- afterwards ---
 
@@ -139,22 +144,30 @@ class Run:
                         "answers": answers}
 
 
+def go(it, begun):
+    it.kill_and_load()
+    it.sum_up(time.monotonic() - begun)
+    for what, how in sorted(it.figures["answers"].items()):
+        it.say(f"{what:12} " + ", ".join(f"{name} {count}" for name, count in sorted(how.items())))
+    ran = it.figures["answers"]["exec"].get("exited", 0)
+    check(ran > it.killer.done / 4, "hardly anything ran:", it.figures)
+    it.check_processes()
+    it.check_alarms()
+    it.check_facts()
+    it.figures["events"] = it.witness.check()
+    it.end()
+
+
 def run(g, kills, seed, say):
     """Raises what it finds wrong; the figures if that is nothing."""
     equal(g.request("POST", "/v1/sandbox/zero/start").status, 200, "start")
     g.request("DELETE", "/v1/sandbox/zero")
     before, begun = g.state_of_things(), time.monotonic()
     it = Run(g, kills, seed, say)
-    it.kill_and_load()
-    it.sum_up(time.monotonic() - begun)
-    for what, how in sorted(it.figures["answers"].items()):
-        say(f"{what:12} " + ", ".join(f"{name} {count}" for name, count in sorted(how.items())))
-    ran = it.figures["answers"]["exec"].get("exited", 0)
-    check(ran > it.killer.done / 4, "hardly anything ran:", it.figures)
-    it.check_processes()
-    it.check_alarms()
-    it.check_facts()
-    it.end()
+    try:
+        go(it, begun)
+    finally:
+        it.witness.close()
     try:
         g.check_same(before)
     except Failed as error:

@@ -6,21 +6,23 @@ import signal
 import threading
 import time
 
-from ground import comm_of, is_alive
+from ground import comm_of, is_alive, until
 
 # How often each is chosen. "keepers" is the keeper with its monitor, and berthd, who starts them again.
 WEIGHTS = {"init": 9, "runtime": 8, "berthd": 4, "keeper": 5, "keepers": 1}
 PAUSE = 0.02, 0.2  # seconds between two kills
+KILLS_PER_RUN = 3  # at most, for each command that has run to its end
 HUNT = 0.5  # seconds to wait for a runtime, which lives for some milliseconds
 
 
 class Killer(threading.Thread):
-    """Counts only those that it hit. `error`: why it gave up, if it did."""
+    """Counts only those that it hit. `error`: why it gave up, if it did. `ran` tells how many commands have run to
+    their end: on a busy machine it is their pace that counts, as nothing is proven by kills of what never comes up."""
 
-    def __init__(self, g, rng, wanted):
+    def __init__(self, g, rng, wanted, ran):
         super().__init__(daemon=True)
         self.g, self.rng, self.wanted = g, random.Random(rng.random()), wanted
-        self.kills, self.error = dict.fromkeys(WEIGHTS, 0), None
+        self.kills, self.error, self.ran = dict.fromkeys(WEIGHTS, 0), None, ran
 
     @property
     def done(self):
@@ -30,6 +32,8 @@ class Killer(threading.Thread):
         try:
             while self.done < self.wanted:
                 time.sleep(self.rng.uniform(*PAUSE))
+                until(lambda: self.done >= self.wanted or self.ran() * KILLS_PER_RUN >= self.done,
+                      "a command to run to its end")
                 whom = self.rng.choices(list(WEIGHTS), WEIGHTS.values())[0]
                 self.kills[whom] += getattr(self, "kill_" + whom)()
         except Exception as error:  # pylint: disable=broad-except

@@ -5,7 +5,7 @@ import random
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(HERE, "..", "sandbox"))
+sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "lifecycle")]
 
 # pylint: disable=wrong-import-position
 import chaos  # noqa: E402
@@ -19,7 +19,7 @@ def test_chaos(g):
     """berthd, keeper, init, runtime killed at random: no fact is lost, no code invented, nothing orphaned."""
     print(f"# seed {SEED}", flush=True)
     figures = chaos.run(g, KILLS, SEED, lambda text: print("#", text, flush=True))
-    print(f"# {figures['seconds']} s, {figures['requests']} requests, kills {figures['kills']}")
+    print(f"# {figures['seconds']} s, {figures['requests']} requests, {figures['events']} events, kills {figures['kills']}")
 
 
 main([test_chaos])

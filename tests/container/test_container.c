@@ -350,9 +350,12 @@ static void test_refusals(struct ground *ground)
 	check(fstatat(ground->host->sandboxes_fd, "t3", &st, 0) < 0);
 	check(is_clean(ground, "t3"));
 	spec = plain;
-	spec.limits.files = 1u << 30;
+	spec.limits.files = KEEPER_FILES_MAX;
 	check(container_prepare(&c, ground->host, &spec, &err) == -EOPNOTSUPP);
 	check(err.code == ERR_UNSUPPORTED);
+	spec.limits = (struct container_limits){.files = KEEPER_FILES_MIN - 1};
+	check(container_prepare(&c, ground->host, &spec, &err) == -EINVAL);
+	check(err.code == ERR_INVALID_REQUEST && strstr(err.sentence, "files"));
 	tap_ok("bad ids, images and limits are refused, and leave nothing");
 }
 

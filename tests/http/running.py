@@ -6,6 +6,7 @@
 
 import fcntl
 import grp
+import json
 import os
 import re
 import resource
@@ -295,6 +296,45 @@ def config_file():
         d.stop()
 
 
+def access_log():
+    """Its file is berthd's own, made anew when it was moved away, and follows the settings."""
+    with Place() as p:
+        config, path = p / "config.json", os.path.join(p / "own", "access.log")
+
+        def configure(**settings):
+            with open(config, "w") as f:
+                json.dump(settings, f)
+
+        def reload(said):
+            before = len(d.stderr())
+            d.signal(signal.SIGHUP)
+            until(lambda: said in d.stderr()[before:], said)
+
+        configure(access_log=path)
+        d = p.start("--config", config)
+        made = os.stat(path)
+        expect((made.st_mode & 0o777, made.st_uid, made.st_size), (0o640 & ~umask(), USER.pw_uid, 0), "the file")
+        os.rename(path, path + ".1")
+        reload("read again")
+        require(os.stat(path).st_ino != made.st_ino, "it is not made anew")
+        configure(access_log=p / "missing" + "/access.log")
+        reload("cannot be opened")
+        configure()
+        reload("read again")
+        os.remove(path)
+        reload("read again")
+        require(not os.path.exists(path), "it is opened though it is off")
+        d.stop()
+    with Place() as p:
+        fails(p, p.argv("--access-log", p / "missing/file"), "access log", "missing/file")
+
+
+def umask():
+    mask = os.umask(0o22)
+    os.umask(mask)
+    return mask
+
+
 def descriptors():
     """2,000 connections, good, bad and broken off, leave no descriptor behind."""
     with Place() as p:
@@ -402,6 +442,7 @@ CASES = [
     ("tokens on TCP", tokens_on_tcp),
     ("SIGHUP rotates tokens", tokens_rotate),
     ("SIGHUP rereads the configuration", config_file),
+    ("the access log is opened, moved away and closed", access_log),
     ("socket activation", socket_activation),
     ("passed sockets are named", activation_is_told),
     ("the log says what was started", start_is_told),

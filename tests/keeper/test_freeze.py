@@ -183,6 +183,24 @@ def test_killed_v1(place):
     return only_v1(check_killed)(place)
 
 
+def check_doomed(place):
+    link, started, counter = begin(place)
+    ask(link, k.FREEZE)
+    os.kill(started.pid, signal.SIGKILL)
+    counter.check_stands()
+    check(is_alive(started.pid), "who is frozen by v1 cannot die")
+    refused(link.ask(k.THAW, id="one", generation=1), "not_found")
+    exited = link.exited("one")
+    equal((exited.is_known, exited.status), (1, signal.SIGKILL), "exited")
+    counter.check_dead()
+
+
+@only("root")
+def test_doomed_v1(place):
+    """v1 alone: one that was killed while frozen is not said to be thawed, but ends"""
+    return only_v1(check_doomed)(place)
+
+
 @only("root")
 def test_adopted(place):
     """kill -9 of the keeper: the next one tells that it is frozen, and thaws or kills it"""
@@ -225,6 +243,16 @@ def test_group_end(place):
     return None
 
 
+def hangs(pid):
+    """In that file system, and not for a moment in another: a busy disk is waited for in the same state."""
+    try:
+        with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
+            where = file.read()
+    except OSError:
+        return False
+    return (stat_of(pid) or " ")[0] == "D" and (where in ("", "0") or "fuse" in where or "request_wait" in where)
+
+
 @contextlib.contextmanager
 def stuck(place, group):
     """A process in that cgroup that hangs in the kernel: it waits for a file system that never answers."""
@@ -237,7 +265,7 @@ def stuck(place, group):
         with subprocess.Popen(["stat", os.path.join(path, "file")], stderr=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL, preexec_fn=lambda: enter(group)) as process:
             try:
-                until(lambda: (stat_of(process.pid) or " ")[0] == "D", "its hanging")
+                until(lambda: hangs(process.pid), "its hanging")
                 yield process
             finally:
                 process.kill()

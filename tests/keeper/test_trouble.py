@@ -131,6 +131,30 @@ def test_remains(place):
             link.ask(k.FORGET, id="one", generation=1)
 
 
+def test_start_behind_unwanted(place):
+    """a start that another berthd did not wait for is undone slowly: the next one waits for that"""
+    hold, real, place.runtime = place.path("hold"), place.runtime, place.path("runtime")
+    with open(place.runtime, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nwhile [ -e {hold} ]; do sleep 0.02; done\nexec {real} "$@"\n')
+    os.chmod(place.runtime, 0o755)
+    with open(hold, "w", encoding="ascii"):
+        pass
+    place.start()
+    link, _, _ = place.hello()
+    link.send(k.START, id="one", generation=1, image="host")
+    until(lambda: os.path.exists(os.path.join(place.run, "one", "bundle", "config.json")), "the start")
+    link.close()
+    link, _, known = place.hello()  # which does not wait for that without end
+    equal(known, {}, "nothing runs")
+    tag = link.send(k.START, id="one", generation=2, image="host")
+    refused(link.ask(k.START, id="one", generation=3, image="host"), "conflict")
+    os.unlink(hold)
+    equal(link.answer(tag).type, k.STARTED, "the next start")
+    equal(link.ask(k.KILL, id="one", generation=2).type, k.DONE, "kill")
+    equal(link.exited("one").generation, 2, "the one that ran")
+    link.ask(k.FORGET, id="one", generation=2)
+
+
 def test_few_files(place):
     """a start that runs out of descriptors is refused; it does not take what runs for dead"""
     place.start()

@@ -170,17 +170,18 @@ def test_reboot(g):
         g.out(name, f"echo {name} >f")
         start(g, name, serve, id="p", autostart=autostart)
     equal(g.request("POST", "/v1/sandbox/stopped/sleep", {"mode": "stop"}).status, 200, "stop")
+    until(lambda: g.out("serves", "cat ups; true") == "up\n", "the first")
     reboot(g)
     for name in ("serves", "stopped", "plain"):
         equal((g.sandbox(name)["state"], g.sandbox(name)["generation"]), ("cold", 1), name)
     equal([show(g, name, "p")["reason"] for name in ("serves", "stopped", "plain")], ["lost", "killed", "lost"],
           "what is known of the processes")
     equal(g.out("serves", "cat f"), "serves\n", "the disk")
-    until(lambda: show(g, "serves", "p")["state"] == "running", "the process that came with it")
+    until(lambda: g.out("serves", "cat ups") == 2 * "up\n", "the process that came with it")
     reboot(g, autostart=True)
     until(lambda: g.sandbox("serves")["state"] == "running" and show(g, "serves", "p")["state"] == "running",
           "the sandbox that ran to run again, asked by nobody")
-    equal(g.out("serves", "cat f ups"), "serves\n" + 3 * "up\n", "the disk")
+    until(lambda: g.out("serves", "cat f ups") == "serves\n" + 3 * "up\n", "the disk, and what was started on it")
     equal([(g.sandbox(name)["state"], g.sandbox(name)["generation"]) for name in ("serves", "stopped", "plain")],
           [("running", 3), ("cold", 1), ("cold", 1)], "the others sleep on")
     equal([g.out(name, "cat f") for name in ("stopped", "plain")], ["stopped\n", "plain\n"], "their disks")

@@ -79,11 +79,34 @@ def test_failed(g):
     failed = stored(g, "a")[-1]
     equal((failed[1], failed[2]["generation"]), ("failed", 1), failed)
     check("there-is-none" in failed[2]["message"], failed)
-    equal(failed[2]["message"], g.sandbox("a")["last_failure"]["message"], "as it is shown")
+    shown = g.sandbox("a")
+    equal((shown["state"], shown["last_failure"]["message"]), ("failed", failed[2]["message"]), "as it is shown")
+    g.kill_berthd()
+    g.start()
+    equal((g.sandbox("a")["state"], g.sandbox("a")["last_failure"]), ("failed", shown["last_failure"]), "by the next berthd")
     put(g, image="host")
     g.out("a", "true")
     delete(g)
     equal(names(stored(g, "a")), ["created", "failed", "changed", "started", "destroyed"], stored(g, "a"))
+
+
+def test_failed_once(g):
+    """How one died is known after a restart of berthd, and not any more when it has run again."""
+    g.out("a", "true")
+    os.kill(g.inits()[0], 9)
+    failure = until(lambda: g.sandbox("a")["last_failure"], "the failure")
+    until(lambda: stored(g, "a")[-1][1] == "exited", "the event")
+    g.kill_berthd()
+    g.start()
+    equal((g.sandbox("a")["state"], g.sandbox("a")["last_failure"]), ("failed", failure), "by the next berthd")
+    g.out("a", "true")
+    equal(stored(g, "a")[-1][1], "started", "it did not sleep")
+    equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "stop")
+    g.kill_berthd()
+    g.start()
+    equal((g.sandbox("a")["state"], g.sandbox("a")["last_failure"]), ("cold", None), "after another life")
+    g.out("a", "true")
+    equal(stored(g, "a")[-1][1], "woke", "it slept")
 
 
 @only("root")
@@ -113,6 +136,34 @@ def test_alarm(g):
         equal([alarm[key] for key in ("alarm", "reason", "exit_code", "generation")], ["tidy", "exited", 3, 1], alarm)
 
 
+def test_unchanged(g):
+    """Settings that are set as they are make no event, each that is another one does."""
+    full = {"labels": {"a": "b"}, "env": {"A": "1"}, "limits": {"files": 100, "output_bytes": 65536}, "sleep_after": "1h"}
+    put(g, **full)
+    put(g, **full)
+    put(g)
+    equal(g.request("PUT", "/v1/sandbox/a/env", {"A": "1"}).status, 204, "env")
+    equal(names(stored(g)), ["created"], "nothing has changed")
+    equal(g.request("PUT", "/v1/sandbox/a/env", {"A": "2"}).status, 204, "env")
+    put(g, limits={"output_bytes": 0})
+    equal(names(stored(g)), ["created", "changed", "changed"], "two things have")
+
+
+def test_destroyed(g):
+    """The end of a sandbox says whose wish it was."""
+    put(g, "asked")
+    delete(g, "asked")
+    put(g, "pruned")
+    equal(g.request("DELETE", "/v1/sandbox/pruned?reason=idle").status, 400, "no reason")
+    equal(g.request("DELETE", "/v1/sandbox/pruned?reason=prune&if_state=cold").status, 204, "delete")
+    with Follower(g, type="destroyed") as follower:
+        follower.until("live")
+        put(g, "expired", delete_after="1s")
+        equal(follower.until("destroyed")["reason"], "delete_after", "by itself")
+    equal([(d["sandbox"], d["reason"]) for _, _, d in stored(g, type="destroyed")],
+          [("asked", "request"), ("pruned", "prune"), ("expired", "delete_after")], "reasons")
+
+
 def test_asked(g):
     """Filters, and what cannot be asked for."""
     put(g, "a")
@@ -129,16 +180,19 @@ def test_asked(g):
     for last in ("x", "-1", "1.5", "9" * 30, "0x1", "1;2"):
         reply = g.get(path_of(), Last_Event_ID=last)
         check(reply.status == 400 and "Last-Event-ID" in reply.json()["error"], (last, reply))
-    for query in ("last_event_id=x", "last_event_id=", "follow=2", "type=", "type=A", "type=" + "a" * 300, "tpye=slept",
+    for query in ("last_event_id=x", "last_event_id=", "follow=2", "type=", "type=A", "type=" + "a" * 300, "type=slept,", "type=,slept", "type=live", "type=%ff", "tpye=slept",
                   "last_event_id=1&last_event_id=2"):
         equal(g.get("/v1/events?" + query).status, 400, query)
+    reply = g.get(path_of("a", type="slept,mispelt"))
+    equal((reply.status, reply.json()["code"]), (400, "invalid_request"), reply)
+    check('"mispelt"' in reply.json()["error"] and "port_unexposed, oom" in reply.json()["error"], reply)
     equal(g.get(path_of("nobody")).status, 404, "one that never was")
     equal(g.get(path_of("no..body")).status, 400, "no name")
     equal(g.request("POST", "/v1/events").status, 405, "method")
     reply = g.request("HEAD", path_of("a"))
     equal((reply.status, reply.generation), (200, 0), reply)
     with Follower(g, last=1000) as ahead:
-        equal(ahead.next(), (None, "gap", {"type": "gap", "after": 1000, "first": None}), "from another database")
+        equal(ahead.next(), (None, "gap", {"type": "gap", "after": 1000, "first": None, "newest": 3}), "from another database")
         equal(ahead.next()[:2], (3, "live"), "and on with what is new")
 
 
@@ -179,7 +233,7 @@ def test_killed(g):
         for n in range(4):
             with Follower(g, last=last) as follower:
                 follower.until("live")
-                change = pool.submit(lambda i=n: [put(g, labels={"n": str(i)}) for _ in range(1000)])
+                change = pool.submit(lambda i=n: [put(g, labels={"n": f"{i} {n}"}) for n in range(1000)])
                 for _ in range(20):
                     follower.next()
                 g.kill_berthd()
@@ -202,7 +256,7 @@ def test_pruned(g):
     put(g, "noisy")
     with Follower(g, "quiet", last=0) as follower:
         follower.until("live")
-        at_once(4, lambda i: [put(g, "noisy", labels={"n": str(n)}) for n in range((KEPT_OF_ONE + PRUNED_EVERY) // 4)])
+        at_once(4, lambda i: [put(g, "noisy", labels={"n": f"{i} {n}"}) for n in range((KEPT_OF_ONE + PRUNED_EVERY) // 4)])
     quiet, noisy = stored(g, "quiet"), stored(g, "noisy")
     equal(names(quiet), ["created"], "the other one's")
     check(KEPT_OF_ONE <= len(noisy) <= KEPT_OF_ONE + PRUNED_EVERY, len(noisy))
@@ -210,11 +264,11 @@ def test_pruned(g):
     first = noisy[0][0]
     equal(stored(g, "noisy", last=first - 1), noisy, "nothing is missed")
     gap = stored(g, "noisy", last=2)
-    equal(gap[0], (None, "gap", {"type": "gap", "after": 2, "first": first}), "the gap")
+    equal(gap[0], (None, "gap", {"type": "gap", "after": 2, "first": first, "newest": noisy[-1][0]}), "the gap")
     equal(gap[1:], noisy, "and what is there")
     equal(stored(g, "quiet", last=0), quiet, "nothing of this one is missing")
     everything = stored(g, last=0)
-    equal(everything[0][2], {"type": "gap", "after": 0, "first": 1}, "of all, something is")
+    equal(everything[0][2], {"type": "gap", "after": 0, "first": 1, "newest": noisy[-1][0]}, "of all, something is")
     equal(everything[1:], quiet + noisy, "told once")
     equal(stored(g), everything[1:], "who names no place misses nothing")
 
@@ -294,5 +348,5 @@ def test_stop(g):
 
 
 if __name__ == "__main__":
-    main([test_life, test_failed, test_oom, test_alarm, test_asked, test_seam, test_killed, test_pruned,
-          test_follower_wakes_nobody, test_not_reading, test_stop])
+    main([test_life, test_failed, test_failed_once, test_oom, test_alarm, test_unchanged, test_destroyed, test_asked, test_seam,
+          test_killed, test_pruned, test_follower_wakes_nobody, test_not_reading, test_stop])

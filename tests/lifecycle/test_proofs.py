@@ -14,9 +14,10 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "process", "terminal")]
+sys.path += [os.path.join(HERE, "..", folder) for folder in ("bench", "sandbox", "process", "terminal")]
 
 # pylint: disable=wrong-import-position
+from cost import spent  # noqa: E402
 from ground import IS_SANITIZED, at_once, check, equal, main, until  # noqa: E402
 from process_api import start, wait  # noqa: E402
 from terminal_api import view  # noqa: E402
@@ -152,14 +153,6 @@ def test_timers(g):
           f"after they were due, half of them within {late[TIMERS // 2] * 1000:.0f} ms")
     check(late[0] > -0.01 and late[-1] < LATE_S, "late by", late[0], late[-1])
 
-
-def spent(pid):
-    """(processor time in ns, times that it was given a processor), of all its threads."""
-    rows = []
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
-            rows.append([int(word) for word in file.read().split()])
-    return sum(r[0] for r in rows), sum(r[2] for r in rows)
 
 
 def groups_usage(g):

@@ -1,8 +1,10 @@
 """An archive of one moment: everything that writes stands still meanwhile, and goes on whatever happens."""
 
 import concurrent.futures
+import contextlib
 import io
 import os
+import signal
 import sys
 import tarfile
 
@@ -22,6 +24,7 @@ while True:
     os.write(a, b".")
     os.write(z, b".")
 """
+GROUPS_FIRST = 4  # KEEPER_GROUPS_FIRST of proto/keeper.h
 PERSIST = "/v1/sandbox/a/persist?freeze=1"
 
 
@@ -100,9 +103,27 @@ def test_moment(g):
     equal(g.sandbox("a")["generation"], 1, "all of it in one life")
 
 
+def archive_in_first(g):
+    """In the first group of a life: those that it begins with are taken from the last on, and a keeper that
+    stands still makes no others."""
+    equal(g.request("POST", "/v1/sandbox/a/start").status, 200, "start")
+    keeper = g.keeper()
+    os.kill(keeper, signal.SIGSTOP)
+    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        stack.callback(os.kill, keeper, signal.SIGCONT)
+        for _ in range(GROUPS_FIRST - 1):
+            equal(next(iter(stack.enter_context(g.events("a", "echo on; sleep 1000")))), ("stdout", b"on\n"), "exec")
+        archive = pool.submit(g.request, "POST", PERSIST)
+        until(lambda: g.sandbox("a")["execs"] == GROUPS_FIRST, "who reads to begin")
+        os.kill(keeper, signal.SIGCONT)
+        equal(archive.result().status, 200, archive.result())
+    until(lambda: g.sandbox("a")["execs"] == 0, "the end of all")
+
+
 @only("root")
 def test_groups(g):
     """Whichever group is free for who reads: nothing of it is left, and nothing holds the sandbox awake."""
+    archive_in_first(g)
     g.out("a", "mkdir a")
     for _ in range(6):
         at_once(4, lambda i: g.out("a", "true"))
@@ -117,6 +138,8 @@ def test_waits(g):
     write(g, 64)
     slow = Slow(g)
     check(frozen(g), "nothing stands still")
+    equal([(hold["kind"], "stands still" in hold.get("detail", "")) for hold in g.sandbox("a")["holds"]], [("request", True)],
+          "what holds it")
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(g.out, "a", "echo hello"),
                    pool.submit(g.request, "PUT", "/v1/sandbox/a/file/workspace/f", b"x"),

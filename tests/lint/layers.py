@@ -37,7 +37,7 @@ OTHERS = [
     ("wslay/*", ["daemon/websocket.c", "cmd/berth/link.c"]),
     ("nettle/*", ["proto/*", "daemon/*", "cmd/berthd*", "tests/*"]),
     ("sqlite3.h", ["daemon/store*.c", "tests/unit/test_store*.c"]),
-    ("curl/*", ["cmd/berth/client.c", "cmd/berth/link.c"]),
+    ("curl/*", ["cmd/berth/client.c", "cmd/berth/upgrade.c"]),
     ("sys/mount.h", ["container/*", "tests/container/*"]),
     ("linux/mount.h", ["container/*"]),
     ("libmount/*", ["container/*"]),

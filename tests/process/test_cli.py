@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 from process_api import check, ended, equal, raw, show, start, until
-from ground import main
+from ground import lives, main
 
 SERVER = ("import http.server, sys; print('listening soon', flush=True); "
           "http.server.HTTPServer(('127.0.0.1', 8000), http.server.SimpleHTTPRequestHandler).serve_forever()")
@@ -188,6 +188,18 @@ def test_kill(g):
         equal(c.both("kill", *args, code=2)[0], b"", args)
 
 
+def test_kill_unproven(g):
+    """When only the end of the whole sandbox proves that one is gone, kill says so."""
+    c = Cli(g)
+    for args in (["a", "x"], ["--grace", "60s", "a", "x"], ["--grace", "60s", "--all", "a"]):
+        start(g, "a", "read x; kill -9 $PPID; setsid sleep 1000 & echo on; sleep 1000", id="x")
+        equal(g.request("POST", "/v1/sandbox/a/processes/x/stdin", b"go\n").status, 204, "go")
+        c.run("wait", "--log", "on", "a", "x")
+        out, err = c.both("kill", "--end", *args)
+        equal((out, b"the whole sandbox was stopped" in err), (b"x\n", not g.has_cgroups), (args, err))
+        equal((lives(g, "sleep"), bool(err)), ([], not g.has_cgroups), (args, err))
+
+
 def test_session(g):
     """exec --session keeps what a shell keeps, says when that is gone; session lists and removes them."""
     c = Cli(g)
@@ -210,4 +222,5 @@ def test_session(g):
 
 
 if __name__ == "__main__":
-    main([test_start, test_ps, test_logs, test_logs_end, test_wait, test_server, test_kill, test_session])
+    main([test_start, test_ps, test_logs, test_logs_end, test_wait, test_server, test_kill, test_kill_unproven,
+          test_session])

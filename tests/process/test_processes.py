@@ -98,6 +98,69 @@ def test_tree(g):
     equal((end["exit_code"], read(g, "a", "polite").stdout), (9, b"on\nbye\n"), end)
 
 
+def lose(g, script):
+    """Starts one that kills what minds it, where anything but init does, and then prints `on`. Its pid."""
+    pid = start(g, "a", f"read x; {script}", id="x")["pid"]
+    equal(g.request("POST", f"{BASE}/x/stdin", b"go\n").status, 204, "go")
+    await_output(g, "a", "x", 3)
+    return pid
+
+
+def check_gone(g, reply, reason, what):
+    """Nothing of it is left: its group was ended, or its sandbox, and that is said."""
+    equal((reply.status, lives(g, "sleep")), (200, []), what)
+    said = reply.json()[0] if isinstance(reply.json(), list) else reply.json()
+    equal((said["state"], said["reason"]), ("exited", reason), (what, said))
+    equal(show(g, "a", "x"), said, "what is kept of it")
+    sandbox = g.sandbox("a")
+    if g.has_cgroups:
+        equal(("message" in said, sandbox["state"]), (False, "running"), what)
+        return
+    check("the whole sandbox was stopped" in said["message"], what, said)
+    equal(sandbox["state"], "failed", what)
+    check("the whole sandbox was stopped" in sandbox["last_failure"]["message"], sandbox)
+
+
+def test_unminded(g):
+    """One that has killed its supervisor is gone, too, when DELETE answers, with grace or without; else its sandbox is."""
+    rude = "trap '' TERM; kill -9 $PPID; setsid sleep 1000 & echo on; while :; do sleep 0.05; done"
+    polite = "kill -9 $PPID; (trap '' TERM; setsid sleep 1000) & echo on; while :; do sleep 0.05; done"
+    # Without a group its grace is over with its main process: what is left of it cannot be found.
+    long = "?grace_ms=300" if g.has_cgroups else "?grace_ms=300000"
+    for script, query, reason in ((rude, "/x", "killed"), (rude, "/x?grace_ms=300", "killed"), (rude, "?grace_ms=300", "killed"),
+                                  (polite, "/x", "killed"), (polite, "/x" + long, "signaled"), (polite, long, "signaled")):
+        lose(g, script)
+        check_gone(g, g.request("DELETE", BASE + query), reason, (script, query))
+
+
+def test_unminded_late(g):
+    """The same when the supervisor is killed while what one has left is being ended."""
+    script = "setsid sh -c \"trap 'kill -9 $PPID; sleep 1000' TERM; echo on; while :; do sleep 0.05; done\" & exit 5"
+    pid = lose(g, script)
+    until(lambda: g.exec("a", f"kill -0 {pid}").code, "the end of its main process")
+    reply = g.request("DELETE", f"{BASE}/x?grace_ms={300 if g.has_cgroups else 300000}")
+    check_gone(g, reply, "exited", "what was left")
+    equal(reply.json()["exit_code"], 5, reply)
+
+
+def test_unminded_before(g):
+    """The same when it has ended, as far as can be known, also under an earlier berthd; but once, and in its own life."""
+    for is_restarted in (False, True):
+        lose(g, "kill -9 $PPID; setsid sleep 1000 & echo on; exit 5")
+        if g.has_cgroups:
+            equal(show(g, "a", "x")["state"], "running", "what it left is of it")
+        else:
+            check("cannot be known" in ended(g, "a", "x")["message"], "what it left cannot be found")
+        if is_restarted:
+            g.kill_berthd()
+            g.start()
+        until(lambda: len(lives(g, "sleep")) == 1, "what it left")
+        check_gone(g, g.request("DELETE", f"{BASE}/x?grace_ms=300"), "exited", "when it had ended")
+        end = show(g, "a", "x")
+        g.out("a", ["true"])
+        equal((g.request("DELETE", f"{BASE}/x").json(), g.sandbox("a")["state"]), (end, "running"), "in the next life")
+
+
 def test_signals(g):
     """A signal goes to everything of the tree."""
     start(g, "a", "trap 'echo usr1' USR1; echo on; while :; do sleep 0.05; done", id="s")
@@ -318,5 +381,6 @@ def test_wait(g):
           "how it ended")
 
 
-main([test_life, test_refused, test_reads_wake_nothing, test_detach, test_tree, test_signals, test_timeout, test_all,
-      test_stdin, test_ids, test_sleep, test_autostart, test_environment, test_deleted, test_dev_server, test_wait])
+main([test_life, test_refused, test_reads_wake_nothing, test_detach, test_tree, test_unminded, test_unminded_late,
+      test_unminded_before, test_signals, test_timeout, test_all, test_stdin, test_ids, test_sleep, test_autostart,
+      test_environment, test_deleted, test_dev_server, test_wait])

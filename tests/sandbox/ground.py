@@ -34,6 +34,8 @@ from place import (Failed, check, comm_of, equal, is_alive, is_first, needs_cgro
 IS_SANITIZED = os.environ.get("BERTH_SANITIZED") == "1"
 TIMEOUT = place.GUARD
 KEEPERS = ("berth-keeper", "berth-monitor")
+# By v1 alone who is frozen dies only when thawed, and that is for the next request to do.
+DIES_FROZEN = bool(place.cgroup_mounts("cgroup2"))
 
 
 class Reply:

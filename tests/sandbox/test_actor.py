@@ -130,11 +130,11 @@ def test_changes(g):
     """Changes of one sandbox at once: none is lost."""
     equal(g.request("PUT", "/v1/sandbox/a").status, 200, "put")
     fields = [{"limits": {"files": 100}}, {"limits": {"pids": 100}}, {"labels": {"x": "y"}},
-              {"limits": {"file_size": 4096}}]
+              {"limits": {"file_size": 65536}}]
     equal([r.status for r in at_once(4, lambda i: g.request("PUT", "/v1/sandbox/a", fields[i]))], [200] * 4, "puts")
     shown = g.sandbox("a")
     equal((shown["limits"]["files"], shown["limits"]["pids"], shown["limits"]["file_size"], shown["labels"]),
-          (100, 100, 4096, {"x": "y"}), shown)
+          (100, 100, 65536, {"x": "y"}), shown)
     made = at_once(8, lambda i: g.request("POST", "/v1/sandbox", {"start": True}, Idempotency_Key="one"))
     equal({r.status for r in made}, {201}, "the same key")
     equal(len({r.json()["id"] for r in made}), 1, "sandboxes of one key")

@@ -2,8 +2,10 @@
 
 import concurrent.futures
 import datetime
+import json
 import os
 import signal
+import subprocess
 import threading
 import time
 
@@ -148,10 +150,20 @@ def test_end_without_keeper(g):
     equal(g.sandbox("a")["generation"], 1, "generation")
 
 
+def doctor(g):
+    """What it finds, by name."""
+    done = subprocess.run([os.path.join(g.build, "berth"), "--socket", g.socket, "doctor", "--json"],
+                          stdout=subprocess.PIPE, check=False)
+    return {finding["name"]: finding for finding in json.loads(done.stdout)["checks"]}
+
+
 def test_keeper_gone(g):
     """Without a monitor no keeper comes back: requests wait, then say so; the next berthd mends it."""
     facts = settle(g)
+    equal(doctor(g)["keeper"]["status"], "ok", "with a keeper")
     g.kill_keeper_and_monitor()
+    until(lambda: doctor(g)["keeper"]["status"] == "missing", "the doctor to miss the keeper")
+    check(("systemctl" if g.given else "berth up") in doctor(g)["keeper"]["mend"], doctor(g)["keeper"])
     begin = time.monotonic()
     reply = g.request("POST", "/v1/sandbox/cold/start")
     equal((reply.status, reply.json()["code"]), (503, "unavailable"), reply)
@@ -162,6 +174,7 @@ def test_keeper_gone(g):
     until(lambda: g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
     equal(start_of(g), facts[1], "init's start")
     equal(g.out("cold", "cat f"), "kept\n", "the cold one's disk")
+    equal(doctor(g)["keeper"]["status"], "ok", "with another keeper")
 
 
 def test_berthd_and_keeper_killed(g):

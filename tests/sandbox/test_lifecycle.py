@@ -237,6 +237,19 @@ def test_limits(g):
           "less than a sandbox needs")
 
 
+def test_smallest_limits(g):
+    """What is too little to start with is refused when it is asked for; the least that is taken will do."""
+    least = {"pids": 8, "files": 64, "file_size": 64 << 10}
+    for field, value in least.items():
+        name = field.replace("_", "-")
+        equal(g.request("PUT", f"/v1/sandbox/{name}", {"limits": {field: value}, "start": True}).status, 200, field)
+        equal(g.out(name, "cat /etc/passwd | grep -c root:"), "1\n", f"a command with few {name}")
+        reply = g.request("PUT", "/v1/sandbox/none", {"limits": {field: value - 1}})
+        equal((reply.status, reply.json()["code"]), (400, "invalid_request"), reply)
+        check(f"limits.{field} must be" in reply.json()["error"], reply)
+    equal(g.get("/v1/sandbox/none").status, 404, "what was refused")
+
+
 def test_failed_start(g):
     """A start that fails is told in the runtime's words; the next request tries again."""
     wrapper = g.path("runtime")
@@ -389,6 +402,7 @@ def test_full_disk(g):
 
 
 RUNNING = [test_implicit, test_create, test_list, test_workspace_removed, test_too_long, test_generation, test_looking, test_restart_needed,
-           test_single_flight, test_delete, test_limits_written, test_limits, test_limits_refused, test_init_killed, test_ownership]
+           test_single_flight, test_delete, test_limits_written, test_limits, test_smallest_limits, test_limits_refused, test_init_killed,
+           test_ownership]
 main([*RUNNING, test_failed_start, test_false_runtime, test_full_disk],
      start=lambda test: test in RUNNING)

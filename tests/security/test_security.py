@@ -19,16 +19,27 @@ import ground  # noqa: E402
 from ground import at_once, check, equal, lives, main, needs_root, stat_of, until  # noqa: E402
 
 REFUSED = (errno.EROFS, errno.ETXTBSY, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ESRCH)
-DENIED = (errno.EPERM, errno.ENOSYS, errno.EACCES)
 CAPABILITIES = 0x5FB  # chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service
 HEARTBEAT = "/run/berth/heartbeat"
 NAMESPACES = ("pid", "mnt", "net", "ipc", "uts", "cgroup", "user")
 
 
+def probe_file(g):
+    """The program that `berth selftest` carries along."""
+    return os.path.join(g.build, "cmd", "berth-probe")
+
+
 def probe(g, name="a"):
-    with open(os.path.join(g.build, "tests", "security", "security_probe"), "rb") as file:
-        g.put_file(name, "/workspace/probe", file.read())
+    g.put_file(name, "/workspace/probe", read(probe_file(g)))
     return "/workspace/probe"
+
+
+def no_hole(text, least, notes=False):
+    """What the probe's verbs say that judge by themselves: all was tried, and nothing worked."""
+    *lines, last = text.splitlines()
+    word, count = last.split()
+    check(word == "tried" and int(count) >= least, "the probe's end:", text)
+    equal([line for line in lines if not (notes and line.startswith("note "))], [], "what the probe found")
 
 
 def status_of(text):
@@ -146,7 +157,10 @@ def test_3(g):
             next(iter(events))
         daemon = set().union(*(private(p) for p in (g.berthd.pid, *g.keepers())))
         check(any(t.endswith("/log") for t in daemon) and len(daemon) > 5, "what the daemon holds:", daemon)
-        inits = {p: private(p) for p in g.inits() if stat_of(p)[1] in g.keepers()}
+        mine = [p for p in g.inits() if stat_of(p)[1] in g.keepers()]
+        until(lambda: not any(t.startswith("pipe:") for p in mine for t in private(p)),
+              "init to close what it has handed over")
+        inits = {p: private(p) for p in mine}
         equal(sorted(map(name_of, inits)), ["a", "b"], "inits")
         kinds = rf"socket:\[\d+\]$|{HEARTBEAT} of \d+:\d+$" + (r"|.*/%s/exec-\d+$" if g.is_root else "")
         for init, held in inits.items():
@@ -174,7 +188,7 @@ def make_image(g, name, link, target):
     os.makedirs(rootfs)
     for folder in ("usr", "etc", "proc", "sys", "dev", "tmp", "run", "workspace", "bin"):
         os.mkdir(os.path.join(rootfs, folder))
-    shutil.copy(os.path.join(g.build, "tests", "security", "security_probe"), os.path.join(rootfs, "bin", "probe"))
+    shutil.copy(probe_file(g), os.path.join(rootfs, "bin", "probe"))
     if link:
         path = os.path.join(rootfs, link.lstrip("/"))
         if os.path.isdir(path):
@@ -196,7 +210,7 @@ def run_image(g, name):
     """Starts it, writes to where the links are, and says how that went."""
     g.request("PUT", f"/v1/sandbox/{name}", {"image": name})
     how = set()
-    for argv in (["/bin/probe", "devices"],
+    for argv in (["/bin/probe", "devices", "/tmp"],
                  ["/bin/probe", "touch", "/tmp/x", "/workspace/x", "/etc/x", "/dev/x", "/run/x", "/sys/x"]):
         reply = g.request("POST", f"/v1/sandbox/{name}/exec", {"argv": argv, "cwd": "/"}, Accept="application/json")
         if reply.status == 200:
@@ -381,12 +395,11 @@ def test_10(g):
     """10: the seccomp allowlist denies what nobody needs, and the other ABIs."""
     path = probe(g)
     for user in ("0", "1000"):
-        for line in g.out("a", [path, "calls"], user=user).splitlines():
-            name, result, error = line.split()
-            check(int(result) == -1 and int(error) in DENIED, f"as {user}:", line)
+        no_hole(g.out("a", [path, "calls"], user=user), 37)
     for abi in ("i386", "x32"):
         result = g.exec("a", [path, "abi", abi])
-        check(result.reason == "signaled" or int(result.stdout) < 0, abi, result)
+        if result.reason != "signaled":
+            no_hole(result.stdout.decode(), 1)
 
 
 def test_11(g):
@@ -409,10 +422,12 @@ def test_11(g):
 def test_12(g):
     """12: only the harmless devices; no device node can be made."""
     path = probe(g)
-    lines = dict(line.split() for line in g.out("a", [path, "devices"]).splitlines())
-    equal(lines["fifo"], "0", "a fifo")
-    check(lines["char"] != "0" and lines["block"] != "0", lines)
-    devices = g.out("a", "find /dev -type c -o -type b").split()
+    # Without root the runtime binds the host's devices: their times are whose they always were.
+    no_hole(g.out("a", [path, "devices"]), 20, notes=not g.is_root)
+    # Of what is bound readdir() tells another type, and find would believe it.
+    listing = g.out("a", "find /dev -exec stat -c '%F %n' {} +").splitlines()
+    devices = [line.split()[-1] for line in listing if " special file " in line]
+    check(len(devices) >= 5, listing)
     allowed = {"null", "zero", "full", "random", "urandom", "tty", "ptmx", "console"}
     equal([d for d in devices if os.path.basename(d) not in allowed and not d.startswith("/dev/pts/")], [], "devices")
     equal(g.out("a", "find / -xdev -type b"), "", "block devices")
@@ -421,7 +436,7 @@ def test_12(g):
         if device.startswith("/dev/pts/") or device == "/dev/ptmx":
             continue
         for change in (f"chmod $(stat -c %a {device}) {device}", f"chown 0:0 {device}", f"chown 1000 {device}",
-                       f"touch {device}", f"rm {device}", f"mv {device} /dev/x"):
+                       *([f"touch {device}"] if g.is_root else []), f"rm {device}", f"mv {device} /dev/x"):
             check(g.exec("a", change).code != 0, change)
         g.out("a", f"exec 3<{device}" if device != "/dev/tty" else "true")
     g.out("a", "echo x >/dev/null; head -c 5 /dev/zero | wc -c")
@@ -496,9 +511,7 @@ def test_13(g):
     for thing in (g.socket, g.run, g.run + "/keeper.sock", "/var/run/docker.sock", "/run/docker.sock", "/run/dbus",
                   "/run/systemd", "/run/berth/keeper.sock"):
         check(g.exec("a", ["test", "-e", thing]).code == 1, thing)
-    sockets = dict(line.split() for line in g.out("a", [path, "sockets"]).splitlines())
-    for kind in ("vsock", "packet", "raw4", "raw6", "alg", "bluetooth", "netlink_audit"):
-        check(sockets[kind] != "0", kind, "can be opened")
+    no_hole(g.out("a", [path, "sockets"]), 8)
 
 
 main([test_daemon, test_1, test_2, test_3, test_4, test_6, test_7, test_8, test_9, test_10, test_11, test_12,

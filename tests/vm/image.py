@@ -6,8 +6,10 @@ again when anything that it is made of has changed.
 """
 
 import hashlib
+import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -31,10 +33,11 @@ OWN_ACCOUNTS = {
               "berth:x:999:999::/nonexistent:/usr/sbin/nologin\n",
     "group": "root:x:0:\ntty:x:5:\ntester:x:1000:\nberth:x:999:\n",
     "subuid": "tester:100000:65536\n", "subgid": "tester:100000:65536\n"}
-# In the order in which they can be loaded; the image "debian" holds all others.
-FIRST_MODULES = ("virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev",
-                 "virtio_pci", "virtio_blk", "overlay", "loop")
+# With all that they depend on; the image "debian" holds all others.
+FIRST_MODULES = ("virtio_pci", "virtio_blk", "overlay", "loop")
 IMAGE_SIZE = "3G"  # as a sparse file
+# Whatever is started and mounted so goes when we do, also if we are killed.
+ALONE = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 class Unreachable(Exception):
@@ -67,6 +70,23 @@ def unpack_kernel(work):
     return work / "kernel"
 
 
+def modules_in_order(kernel, names):
+    """The files of these and of those that they depend on, as they say themselves, in an order in which they can be
+    loaded: which ones there are changes from kernel to kernel."""
+    files = {path.stem.replace("-", "_"): path for path in kernel.rglob("*.ko")}
+    ordered = {}
+
+    def add(name):
+        if name not in ordered:
+            needed = re.search(rb"\0depends=([^\0]*)\0", files[name].read_bytes())[1].decode()
+            for other in filter(None, needed.split(",")):
+                add(other.replace("-", "_"))
+            ordered[name] = files[name]
+    for name in names:
+        add(name)
+    return list(ordered.values())
+
+
 def make_first(work, kernel):
     """The first file system: loads the disk's driver, goes on to the disk."""
     first = work / "first"
@@ -74,9 +94,8 @@ def make_first(work, kernel):
         (first / folder).mkdir(parents=True)
     shutil.copy("/bin/busybox", first / "bin" / "busybox")
     shutil.copy(HERE / "first", first / "init")
-    for number, name in enumerate(FIRST_MODULES):
-        module = next(kernel.rglob(f"{name}.ko"))
-        shutil.copy(module, first / "modules" / f"{number}-{name}.ko")
+    for number, module in enumerate(modules_in_order(kernel, FIRST_MODULES)):
+        shutil.copy(module, first / "modules" / f"{number:02}-{module.name}")
     run("sh", "-c", "find . | cpio -o -H newc -R 0:0 | gzip -1 >../initrd", cwd=first)
 
 
@@ -84,7 +103,7 @@ def make_debian(work, kernel):
     if os.geteuid() != 0:
         sys.exit("scripts/test-vm: only root can make the machine's root image")
     root = work / "root"
-    run("mmdebstrap", "--variant=minbase", "--include=" + ",".join(DEBIAN_PACKAGES), "bookworm", root)
+    run(*ALONE, "mmdebstrap", "--variant=minbase", "--include=" + ",".join(DEBIAN_PACKAGES), "bookworm", root)
     release = next((kernel / "lib" / "modules").iterdir())
     modules = root / "usr" / "lib" / "modules"
     modules.mkdir(exist_ok=True)
@@ -113,7 +132,11 @@ def own_files():
     names = set(names) & set(needed.splitlines())
     for path in sorted(set(run("dpkg-query", "--listfiles", *names).splitlines())):
         if path.startswith("/") and not path.startswith(OWN_LEFT_OUT) and not os.path.isdir(path):
-            yield os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+            path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+            yield path
+            # No package's file: emulated, each start of python would take seconds without it.
+            if path.endswith(".py") and os.path.exists(compiled := importlib.util.cache_from_source(path)):
+                yield compiled
 
 
 def make_own(work, _kernel):

@@ -3,15 +3,18 @@
 usage: machines.py [MACHINE...] [NAME...]
 """
 
+import importlib.util
 import io
 import json
 import os
 import pathlib
+import py_compile
 import re
 import select
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 
 import image
@@ -22,10 +25,10 @@ import run as points  # noqa: E402  pylint: disable=wrong-import-position
 BUILD = image.ROOT / "build"
 AS_ROOT = r"(keeper|freeze|container|inside)_root_|init_(exec|user|channel|tree)$|" \
           r"sandbox_(exec|lifecycle|adopt|many)(_runc)?$|chaos_(root|runc)$|security_root_|" \
-          r"lifecycle_(sleep|between)(_runc)?$"
+          r"lifecycle_(sleep|between|capacity|alarms|death|events|left)(_runc)?$"
 # By name: its root image, words of the kernel's command line, which tests. See scripts/test-vm.
 MACHINES = {
-    "v2": ("debian", "vm.cgroups=v2", AS_ROOT + "|vm_(contained|(sleep|between)_delegated)"),
+    "v2": ("debian", "vm.cgroups=v2", AS_ROOT + r"|lifecycle_still(_runc)?$|vm_(contained|(sleep|between)_delegated)"),
     "v1": ("debian", "vm.cgroups=v1", AS_ROOT),
     "systemd": ("debian", "vm.init=/lib/systemd/systemd",
                 r"vm_(delegated|session|units)|keeper_|sandbox_(exec|lifecycle|adopt)|security_user_|"
@@ -40,6 +43,11 @@ ACCELERATOR = os.environ.get("VM_ACCEL", "tcg")
 # Emulated, the machine's clock counts its instructions while it is busy, half a thousand million to
 # the second: how busy this host is changes little of what happens inside.
 CLOCK = ("-icount", "shift=1") if ACCELERATOR == "tcg" else ()
+# A plain processor: what a newer one has makes emulation slower, above all copies byte by byte (erms),
+# which kernel and libc prefer where they are said to be fast.
+PROCESSOR = "qemu64" if ACCELERATOR == "tcg" else "max"
+# The tests of its cryptography are nearly half of the kernel's start.
+KERNEL_WORDS = "console=ttyS0 quiet panic=-1 random.trust_cpu=on cryptomgr.notests"
 
 
 def listed():
@@ -83,6 +91,14 @@ def write_disk(path, job):
         info = tarfile.TarInfo(name)
         info.size, info.mode = len(text), 0o644
         tar.addfile(info, io.BytesIO(text))
+
+    def add_compiled(tar, file):
+        """So that the machine need not compile it, which there takes seconds for each test program."""
+        with tempfile.NamedTemporaryFile() as made:
+            py_compile.compile(file, made.name, doraise=True,
+                               invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+            add_text(tar, importlib.util.cache_from_source(file).lstrip("/"), pathlib.Path(made.name).read_bytes())
+
     with tarfile.open(path, "w") as tar:
         add_text(tar, "job.py", (image.HERE / "job.py").read_bytes())
         add_text(tar, "job.json", json.dumps(job).encode())
@@ -91,6 +107,8 @@ def write_disk(path, job):
                 for file in (pathlib.Path(folder, n) for n in names):
                     if file.is_file() and is_needed(file):
                         tar.add(file, str(file).lstrip("/"))
+                        if file.suffix == ".py":
+                            add_compiled(tar, file)
     size = path.stat().st_size
     os.truncate(path, (size + 511) // 512 * 512)
 
@@ -98,10 +116,11 @@ def write_disk(path, job):
 def boot(folder, name, words):
     """The machine's process; what its job says is its stdout."""
     return subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-machine", f"q35,accel={ACCELERATOR}", "-cpu", "max", "-m", str(MEMORY_MB),
-         *CLOCK, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+        ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-machine", f"q35,accel={ACCELERATOR}",
+         "-cpu", PROCESSOR, "-m", str(MEMORY_MB), *CLOCK,
+         "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
          "-kernel", folder / "vmlinuz", "-initrd", folder / "initrd", "-append",
-         f"console=ttyS0 quiet panic=-1 random.trust_cpu=on {words}",
+         f"{KERNEL_WORDS} {words}",
          "-drive", f"file={folder}/root.ext4,format=raw,if=virtio,snapshot=on",
          "-drive", f"file={folder}/{name}.tar,format=raw,if=virtio,readonly=on",
          "-device", "virtio-rng-pci", "-serial", f"file:{folder}/{name}.console",
