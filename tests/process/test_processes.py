@@ -212,17 +212,21 @@ def test_stdin(g):
     start(g, "a", "exec <&-; echo closed; sleep 1000", id="deaf")
     await_output(g, "a", "deaf", 7)
     until(lambda: g.request("POST", f"{BASE}/deaf/stdin", b"x" * 70000).status == 409, "a closed stdin to be said")
-    # One who reads nothing holds up the writer, and nobody else; its end ends that.
+    # One who reads nothing holds up the writer, and nobody else; its end ends that. Of two writers one is refused.
     start(g, "a", "sleep 1000", id="slow")
     replies = []
-    writer = threading.Thread(target=lambda: replies.append(
-        g.request("POST", f"{BASE}/slow/stdin", b"x" * (8 << 20))))
-    writer.start()
-    until(lambda: g.request("POST", f"{BASE}/slow/stdin", b"y").status == 409, "the second writer to be refused")
+    writers = [threading.Thread(target=lambda: replies.append(
+        g.request("POST", f"{BASE}/slow/stdin", b"x" * (8 << 20)))) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    until(lambda: replies, "the second writer to be refused")
+    equal((len(replies), replies[0].status), (1, 409), replies)
     equal(g.out("a", "echo fine"), "fine\n", "others")
+    equal(len(replies), 1, replies)
     g.request("DELETE", f"{BASE}/slow")
-    writer.join()
-    equal(replies[0].status, 409, replies)
+    for writer in writers:
+        writer.join()
+    equal(replies[1].status, 409, replies)
     start(g, "a", ["cat"], id="empty")
     equal(g.request("POST", f"{BASE}/empty/stdin?end=1").status, 204, "only the end")
     equal(ended(g, "a", "empty")["exit_code"], 0, "cat's end")
