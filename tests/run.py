@@ -3,6 +3,11 @@
 Tests of the suite `release` run from build/, all others from build-asan/. meson itself takes a
 program that prints nothing for a skipped one; here that is a failure, as is a crash, a leak or a
 timeout after the last point.
+
+A program that failed is run once more, alone: many tests hold real processes to what the kernel
+does in time, and a machine that does too much at once breaks that. One that passes then is told
+as unsteady, by name and with what it said: whoever reads it looks into it. If more than a few
+failed, it was not the machine, and none is run again.
 """
 
 import json
@@ -15,6 +20,7 @@ from typing import NamedTuple
 
 SANITIZED, RELEASE = "build-asan", "build"
 SHOWN_LINES = 100
+AGAIN_MAX = 3
 ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -92,14 +98,12 @@ def show(test):
         print(f"   {line}")
 
 
-def run(build, names):
+def run(build, names, threads):
     """Runs these tests and yields (name, stdout, result) for each, also if meson lost one."""
     log = os.path.join(build, "meson-logs", "testlog.json")
     if os.path.exists(log):
         os.unlink(log)
     print(f"== {len(names)} test programs of {build}/", flush=True)
-    # Most of them wait for something most of the time.
-    threads = os.environ.get("MESON_TESTTHREADS") or str(2 * len(os.sched_getaffinity(0)))
     subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--num-processes", threads, *names],
                    env={**os.environ, **ENVIRONMENT}, check=False)
     results = {}
@@ -114,6 +118,31 @@ def run(build, names):
         yield (name, *results.get(name, ("", "it did not run")))
 
 
+def counted(build, names, threads):
+    return {name: count(name, stdout, result) for name, stdout, result in run(build, names, threads)}
+
+
+def may_run_again(all_counts):
+    """Of {build: {name: Counts}}: the (build, name) that failed, if they are few."""
+    failed = [(build, name) for build, counts in all_counts.items() for name in counts if counts[name].failed]
+    return failed if len(failed) <= AGAIN_MAX else []
+
+
+def run_all(chosen):
+    """The counts of all programs, and those that passed only when they ran alone."""
+    # Most of them wait for something most of the time.
+    threads = os.environ.get("MESON_TESTTHREADS") or str(2 * len(os.sched_getaffinity(0)))
+    all_counts = {build: counted(build, names, threads) for build, names in chosen.items() if names}
+    unsteady = []
+    for build, name in may_run_again(all_counts):
+        print(f"== {name} failed, and is run once more, alone", flush=True)
+        counts = counted(build, [name], "1")[name]
+        if not counts.failed:
+            unsteady += all_counts[build][name].failed
+        all_counts[build][name] = counts
+    return [counts for tests in all_counts.values() for counts in tests.values()], unsteady
+
+
 def main(wanted):
     known = {build: dict(tests_of(build)) for build in (SANITIZED, RELEASE)}
     words = {w for tests in known.values() for name, suites in tests.items() for w in (name, *suites)}
@@ -121,14 +150,12 @@ def main(wanted):
         if word not in words:
             print(f"scripts/test: there is no test or suite \"{word}\"", file=sys.stderr)
             return 2
-    passed, failed, skipped = 0, [], []
-    for build, tests in known.items():
-        names = [name for name, suites in tests.items() if not wanted or {name, *suites} & set(wanted)]
-        for name, stdout, result in run(build, names) if names else ():
-            counts = count(name, stdout, result)
-            passed += counts.passed
-            failed += counts.failed
-            skipped += counts.skipped
+    chosen = {build: [name for name, suites in tests.items() if not wanted or {name, *suites} & set(wanted)]
+              for build, tests in known.items()}
+    results, unsteady = run_all(chosen)
+    passed = sum(counts.passed for counts in results)
+    failed = [name for counts in results for name in counts.failed]
+    skipped = [skip for counts in results for skip in counts.skipped]
 
     readme = pathlib.Path("README.md")
     allowed = named_skips(readme.read_text(encoding="utf-8")) if readme.exists() else set()
@@ -138,6 +165,8 @@ def main(wanted):
         print(f"skipped: {name} ({reason})")
     for name, _ in unexpected:
         print(f"a skip that README.md does not name: {name}")
+    for name in unsteady:
+        print(f"unsteady: {name} (failed beside others, passed alone)")
     for name in failed:
         print(f"failed: {name}")
     print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")

@@ -33,6 +33,11 @@ def points():
         counts = runner.count("t", stdout, result)
         got = (counts.passed, len(counts.failed), len(counts.skipped))
         yield f"counts {title}", [] if got == expected else [f"got {got}, expected {expected}"]
+    good, bad = runner.Counts(1, [], []), runner.Counts(0, ["t: a"], [])
+    few = {"b": {"x": good, "y": bad}, "c": {"z": bad}}
+    many = {"b": {str(i): bad for i in range(runner.AGAIN_MAX + 1)}}
+    yield "runs again what failed, if that is little", \
+        [] if runner.may_run_again(few) == [("b", "y"), ("c", "z")] and not runner.may_run_again(many) else ["it does not"]
     allowed = runner.named_skips("x\nSkips: `cli: as root` (no root), `net`\n`other`\n")
     skips = [("cli: as root", ""), ("cli: b", ""), ("net: a", ""), ("net", ""), ("other", "")]
     rest = [name for name, _ in runner.unnamed(skips, allowed)]
