@@ -211,16 +211,36 @@ def test_metrics(g):
     check("berth_sandbox_cpu_seconds_total" not in metrics(g).families, "it is gone")
 
 
+def test_many(g):
+    """Forty that run, asked for by eight at once: all are told, and others are served meanwhile."""
+    names = [f"box-{i:02}" for i in range(40)]
+    at_once(8, lambda worker: [g.out(name, "true") for name in names[worker::8]])
+
+    def scrape(worker):
+        began = time.monotonic()
+        if worker % 2:
+            equal(g.get("/health").status, 200, "health")
+        else:
+            equal(sorted(metrics(g).all("sandbox_cpu_seconds_total", "sandbox")), names, "all of them")
+        return time.monotonic() - began
+    took = at_once(16, scrape)
+    check(max(took) < 10, took)
+    equal(sorted(s["id"] for s in g.get("/v1/sandbox?usage=1").json()["sandboxes"]
+                 if s["usage"]["cpu_ms"] is not None), names, "the list")
+
+
 def test_traffic(g):
     """Bytes through its ports are counted, both ways."""
     g.out("a", "true")
     start(g, "a", "python3 -m http.server 8000 --bind 127.0.0.1")
     reply = g.request("POST", "/v1/sandbox/a/processes/p/wait", {"for": "port", "port": 8000, "timeout_ms": 30000})
     equal(reply.status, 200, reply)
-    with g.raw() as client:
-        client.send(b"GET /v1/sandbox/a/connect/8000 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n"
-                    b"Upgrade: tcp\r\n\r\n")
-        client.send(b"GET / HTTP/1.0\r\n\r\n")
+    connection = g.connect()
+    connection.connect()
+    with connection.sock as sock:
+        sock.sendall(b"GET /v1/sandbox/a/connect/8000 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+        check(b" 101 " in sock.recv(4096), "upgraded")
+        sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
         until(lambda: usage(g, "a")["tx_bytes"] > 100, "its answer")
         equal(usage(g, "a")["rx_bytes"], len(b"GET / HTTP/1.0\r\n\r\n"), "the request")
     end(g, "a")
@@ -228,4 +248,4 @@ def test_traffic(g):
 
 if __name__ == "__main__":
     main([test_form, test_cpu, test_memory, test_disk, test_asleep, test_adopted, test_no_keeper, test_gone, test_list,
-          test_metrics, test_traffic])
+          test_metrics, test_many, test_traffic])
