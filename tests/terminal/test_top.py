@@ -43,7 +43,7 @@ def test_live(g):
         s.wait(HEADING)
         s.wait(r"^3 sandboxes: .*running")
         busy(g, "work")
-        s.wait(r"PIDS\nwork +running +awake: .* +[1-9][0-9]+\.[0-9] ")
+        s.wait(r"PIDS\nwork +running +awake: .* +[1-9][0-9]*\.[0-9] ")
         s.wait(r"^a +cold +stopped +- +- ")
         s.wait(r"^work .* [0-9.]+[BKMG] +([0-9]+|-)$")
         check("-isig" in s.settings(), "raw")
@@ -132,14 +132,18 @@ def test_batch(g):
     equal((done.returncode, done.stderr), (0, ""), done)
     lines = done.stdout.splitlines()
     check(re.match(HEADING, lines[0]) and "\x1b" not in done.stdout, done.stdout)
-    equal([line.split()[0] for line in lines[1:]], ["work", "limited"], "who is busy stands first")
+    equal(sorted(line.split()[0] for line in lines[1:]), ["limited", "work"], done.stdout)
+    # On a machine that is busy itself, a look may find nobody busy.
+    until(lambda: [row["id"] for row in tables(g)[0]] == ["work", "limited"], "who is busy stands first")
     equal(top(g, "-n", "2", "-d", "0.1").stdout.count("PIDS"), 2, "two tables")
     if g.is_root:
         check(re.search(r"^limited .* [0-9.]+[KM]/64M ", done.stdout, re.M), done.stdout)
     rounds = tables(g, "-d", "1", "-n", "2", "-s", "id")
     equal([[row["id"] for row in table] for table in rounds], [["limited", "work"]] * 2, rounds)
+    # At least a second was between them.
+    check(rounds[1][1]["cpu_percent"] <= (rounds[1][1]["cpu_ms"] - rounds[0][1]["cpu_ms"]) / 10 + 1, rounds)
     for idle, work in rounds:
-        check(20 < work["cpu_percent"] < 250 and idle["cpu_percent"] < 20, rounds)
+        check(0 <= work["cpu_percent"] < 250 and idle["cpu_percent"] < 20, rounds)
         equal((idle["pids"] is not None, idle["memory_bytes"] is not None), (g.has_cgroups,) * 2, rounds)
     for flag, value in (("-d", "0"), ("-d", "x"), ("-d", "nan"), ("-n", "0"), ("-n", "-1"), ("-s", "size"), ("-d", "")):
         equal(top(g, flag, value).returncode, 2, f"{flag} {value}")
