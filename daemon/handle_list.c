@@ -3,10 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "daemon/berthd.h"
+#include "daemon/handle_process.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
+#include "daemon/survey.h"
 #include "proto/uri.h"
 
 #define LIST_MAX     1000
@@ -67,7 +70,7 @@ static bool is_listed(const struct sandbox *sb, struct str state, struct str lab
 	       (!label.len || has_label(sb, label));
 }
 
-void handle_sandbox_list(struct exchange *x)
+static void list(struct exchange *x)
 {
 	struct berthd *b = server_arg(exchange_server(x));
 	struct str cursor = STR(""), state = STR(""), label = STR("");
@@ -112,4 +115,48 @@ void handle_sandbox_list(struct exchange *x)
 	json_object_end(&w);
 	exchange_reply_json(x, 200, &w);
 	json_writer_close(&w);
+}
+
+/* One who wants to know what they use, in the exchange's arena. */
+struct asking {
+	struct exchange *x;
+	struct survey_wait wait;
+};
+
+static void on_surveyed(struct survey_wait *wait)
+{
+	struct asking *asking = container_of(wait, struct asking, wait);
+
+	exchange_on_gone(asking->x, NULL, NULL);
+	list(asking->x);
+}
+
+static void on_gone(void *arg)
+{
+	struct asking *asking = arg;
+
+	survey_cancel(&asking->wait);
+	exchange_reply_gone(asking->x);
+}
+
+void handle_sandbox_list(struct exchange *x)
+{
+	struct berthd *b = server_arg(exchange_server(x));
+	struct asking *asking = arena_alloc(exchange_arena(x), sizeof(*asking));
+	bool usage_wanted = false;
+	struct err err;
+
+	if (handle_query_flag(x, "usage", &usage_wanted, &err) < 0) {
+		exchange_reply_err(x, &err);
+		return;
+	}
+	if (!asking) {
+		exchange_reply_no_memory(x);
+		return;
+	}
+	*asking = (struct asking){.x = x, .wait.done = on_surveyed};
+	if (usage_wanted && survey_begin(registry_survey(b->registry), true, &asking->wait) == 0)
+		exchange_on_gone(x, on_gone, asking);
+	else
+		list(x);
 }

@@ -18,6 +18,7 @@
 #include "daemon/sandbox.h"
 #include "daemon/server.h"
 #include "daemon/store.h"
+#include "daemon/survey.h"
 
 static void put_gauge(struct metrics *m, const char *name, uint64_t value, const char *help)
 {
@@ -129,8 +130,7 @@ static void put_counts(struct metrics *m, struct registry *registry)
 		metrics_sample(m, counts->events[i], "type=\"%s\"", event_type_name(i));
 }
 
-/* Looks, and neither wakes nor holds anything. */
-void handle_metrics(struct exchange *x)
+static void reply(struct exchange *x)
 {
 	const struct berthd *d = server_arg(exchange_server(x));
 	struct metrics m;
@@ -140,6 +140,7 @@ void handle_metrics(struct exchange *x)
 	put_servers(&m, d);
 	put_sandboxes(&m, d->registry);
 	put_counts(&m, d->registry);
+	metrics_usage(&m, d->registry);
 	metrics_ports(&m, d->registry);
 	if (m.is_cut)
 		exchange_reply_no_memory(x);
@@ -147,4 +148,43 @@ void handle_metrics(struct exchange *x)
 		exchange_reply(x, 200, METRICS_TYPE,
 			       (struct str){buf_at(&m.text), buf_len(&m.text)});
 	metrics_close(&m);
+}
+
+/* In the exchange's arena. */
+struct scrape {
+	struct exchange *x;
+	struct survey_wait wait;
+};
+
+static void on_surveyed(struct survey_wait *wait)
+{
+	struct scrape *scrape = container_of(wait, struct scrape, wait);
+
+	exchange_on_gone(scrape->x, NULL, NULL);
+	reply(scrape->x);
+}
+
+static void on_gone(void *arg)
+{
+	struct scrape *scrape = arg;
+
+	survey_cancel(&scrape->wait);
+	exchange_reply_gone(scrape->x);
+}
+
+/* Looks, and neither wakes nor holds anything. */
+void handle_metrics(struct exchange *x)
+{
+	const struct berthd *d = server_arg(exchange_server(x));
+	struct scrape *scrape = arena_alloc(exchange_arena(x), sizeof(*scrape));
+
+	if (!scrape) {
+		exchange_reply_no_memory(x);
+		return;
+	}
+	*scrape = (struct scrape){.x = x, .wait.done = on_surveyed};
+	if (survey_begin(registry_survey(d->registry), false, &scrape->wait) == 0)
+		exchange_on_gone(x, on_gone, scrape);
+	else
+		reply(x);
 }

@@ -17,6 +17,7 @@
 #include "daemon/routes.h"
 #include "daemon/sandbox_expiry.h"
 #include "daemon/sandbox_sleep.h"
+#include "daemon/usage.h"
 #include "daemon/vigil.h"
 #include "proto/time_text.h"
 #include "proto/uri.h"
@@ -255,6 +256,7 @@ void handle_write_sandbox(struct json_writer *w, const struct sandbox *sb)
 	time_text_write(w, "last_active_at", sb->active_at_ms);
 	settings_write(&sb->settings, w);
 	port_write_all(sb, w);
+	usage_write(sb, w);
 	json_key(w, "restart_needed"); /* for the settings above to hold */
 	json_bool(w, sb->is_outdated && sb->state != SANDBOX_COLD);
 	json_key(w, "execs");
@@ -297,17 +299,4 @@ void handle_show(struct exchange *x, void (*write)(struct json_writer *w, struct
 	write(&w, sb);
 	exchange_reply_json(x, 200, &w);
 	json_writer_close(&w);
-}
-
-void handle_sandbox_get(struct exchange *x)
-{
-	struct sandbox *sb;
-	struct err err;
-
-	if (handle_find(x, false, &sb, &err) < 0) {
-		exchange_reply_err(x, &err);
-		return;
-	}
-	vigil_look(sb);
-	handle_reply_sandbox(x, 200, sb);
 }

@@ -49,11 +49,20 @@ static char *put_uint(char *at, uint64_t value)
 	return put(at, digits + n, sizeof(digits) - n);
 }
 
-void metrics_sample(struct metrics *m, uint64_t value, const char *labels, ...)
+static char *put_ms(char *at, uint64_t ms)
+{
+	unsigned rest = (unsigned)(ms % 1000);
+	char digits[] = {'.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10),
+			 (char)('0' + rest % 10)};
+
+	return put(put_uint(at, ms / 1000), digits, sizeof(digits));
+}
+
+static void sample(struct metrics *m, uint64_t value, char *(*write)(char *at, uint64_t value),
+		   const char *labels, va_list args)
 {
 	size_t len = strlen(m->family);
-	char *room = buf_room(&m->text, len + LABELS_MAX + DIGITS_MAX + 4), *at = room;
-	va_list args;
+	char *room = buf_room(&m->text, len + LABELS_MAX + DIGITS_MAX + 8), *at = room;
 	int n;
 
 	if (!room) {
@@ -61,9 +70,7 @@ void metrics_sample(struct metrics *m, uint64_t value, const char *labels, ...)
 		return;
 	}
 	at = put(at, m->family, len);
-	va_start(args, labels);
 	n = vsnprintf(at + 1, LABELS_MAX, labels, args);
-	va_end(args);
 	if (n < 0 || n >= LABELS_MAX) {
 		m->is_cut = true;
 		return;
@@ -73,7 +80,25 @@ void metrics_sample(struct metrics *m, uint64_t value, const char *labels, ...)
 		at = put(at + 1 + n, "}", 1);
 	}
 	*at++ = ' ';
-	at = put_uint(at, value);
+	at = write(at, value);
 	*at++ = '\n';
 	buf_added(&m->text, (size_t)(at - room));
+}
+
+void metrics_sample(struct metrics *m, uint64_t value, const char *labels, ...)
+{
+	va_list args;
+
+	va_start(args, labels);
+	sample(m, value, put_uint, labels, args);
+	va_end(args);
+}
+
+void metrics_sample_ms(struct metrics *m, uint64_t ms, const char *labels, ...)
+{
+	va_list args;
+
+	va_start(args, labels);
+	sample(m, ms, put_ms, labels, args);
+	va_end(args);
 }

@@ -16,6 +16,7 @@
 #define METRICS_TYPE      "text/plain; version=0.0.4; charset=utf-8"
 #define METRICS_MAX       (4 * 1024 * 1024) /* of text */
 #define METRICS_PORTS_MAX 1000              /* that are told one by one */
+#define METRICS_USAGE_MAX 1000              /* the same of sandboxes */
 
 struct registry;
 
@@ -39,8 +40,16 @@ void metrics_family(struct metrics *m, const char *name, enum metric_type type, 
 __attribute__((format(printf, 3, 4))) void metrics_sample(struct metrics *m, uint64_t value,
 							  const char *labels, ...);
 
+/* The same of a time, as seconds with three digits behind the point. */
+__attribute__((format(printf, 3, 4))) void metrics_sample_ms(struct metrics *m, uint64_t ms,
+							     const char *labels, ...);
+
 /* metrics_port.c: what went through each exposed port; of those beyond METRICS_PORTS_MAX the sum,
  * with "*" for their labels. */
 void metrics_ports(struct metrics *m, struct registry *registry);
+
+/* metrics_usage.c: what each sandbox uses that has a container, as it was last measured; how many
+ * there are beyond METRICS_USAGE_MAX. */
+void metrics_usage(struct metrics *m, struct registry *registry);
 
 #endif

@@ -23,6 +23,7 @@
 #include "daemon/store_alarm.h"
 #include "daemon/store_process.h"
 #include "daemon/store_sandbox.h"
+#include "daemon/survey.h"
 #include "daemon/vigil.h"
 #include "daemon/wallclock.h"
 
@@ -34,6 +35,7 @@ struct registry {
 	struct capacity *capacity;
 	struct events *events;
 	struct vigil *vigil;
+	struct survey *survey;
 	struct counts counts;
 	struct ports *ports;
 	struct wallclock *clock;
@@ -92,6 +94,11 @@ struct idempotency *registry_keys(const struct registry *registry)
 struct vigil *registry_vigil(const struct registry *registry)
 {
 	return registry->vigil;
+}
+
+struct survey *registry_survey(const struct registry *registry)
+{
+	return registry->survey;
 }
 
 struct counts *registry_counts(struct registry *registry)
@@ -498,7 +505,8 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 		goto failed;
 	snprintf(r->run_dir, sizeof(r->run_dir), "%s", config->run_dir);
 	r->vigil = vigil_new(r, config->init_timeout_ms);
-	if (r->vigil)
+	r->survey = survey_new(r);
+	if (r->vigil && r->survey)
 		r->ports = ports_new(&config->ports);
 	if (!r->ports)
 		goto failed;
@@ -515,6 +523,8 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 failed:
 	if (r && r->ports)
 		ports_free(r->ports);
+	if (r && r->survey)
+		survey_free(r->survey);
 	if (r && r->vigil)
 		vigil_free(r->vigil);
 	if (r && r->clock)
@@ -562,6 +572,7 @@ void registry_free(struct registry *registry)
 	idempotency_free(registry->keys);
 	capacity_free(registry->capacity);
 	vigil_free(registry->vigil);
+	survey_free(registry->survey);
 	ports_free(registry->ports);
 	free(registry->sorted);
 	close_fdp(&registry->config.keeper_fd);

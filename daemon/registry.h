@@ -21,6 +21,7 @@ struct counts;
 struct events;
 struct logs;
 struct registry;
+struct survey;
 struct vigil;
 struct wallclock;
 
@@ -75,6 +76,7 @@ const char *registry_run_dir(const struct registry *registry);
 struct capacity *registry_capacity(const struct registry *registry);
 struct idempotency *registry_keys(const struct registry *registry);
 struct vigil *registry_vigil(const struct registry *registry);
+struct survey *registry_survey(const struct registry *registry);
 struct counts *registry_counts(struct registry *registry);
 struct ports *registry_ports(const struct registry *registry);
 int64_t registry_now_ms(void);

@@ -21,6 +21,7 @@ const struct route routes[] = {
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}",         handle_sandbox_get,     BODY_NONE,     0, false },
 	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}",         handle_sandbox_delete,  BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/running", handle_sandbox_running, BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/stats",   handle_sandbox_stats,   BODY_NONE,     0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/start",   handle_sandbox_start,   BODY_BUFFERED, 1024, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/wake",    handle_sandbox_start,   BODY_BUFFERED, 1024, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/sleep",   handle_sandbox_sleep,   BODY_BUFFERED, 1024, false },

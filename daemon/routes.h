@@ -24,6 +24,7 @@ handler_fn handle_sandbox_get;
 handler_fn handle_sandbox_list;
 handler_fn handle_sandbox_delete;
 handler_fn handle_sandbox_running;
+handler_fn handle_sandbox_stats;
 handler_fn handle_sandbox_start;
 handler_fn handle_sandbox_sleep;
 handler_fn handle_sandbox_heartbeat;

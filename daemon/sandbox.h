@@ -25,6 +25,7 @@
 #include "daemon/keeper.h"
 #include "daemon/store.h"
 #include "daemon/store_sandbox.h"
+#include "daemon/usage.h"
 #include "daemon/wallclock.h"
 #include "proto/sandbox_id.h"
 #include "proto/settings.h"
@@ -159,6 +160,7 @@ struct sandbox {
 	unsigned connects_len;
 	uint32_t last_connect;
 	struct list upstreams; /* of upstream.c: all connections to its ports */
+	struct usage usage;    /* of usage.c; upstream.c counts bytes there */
 	struct list pings;
 	uint64_t last_ping;
 	/* Ticks of vigil.c since init was heard while something waits for it; since it was asked.

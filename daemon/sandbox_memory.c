@@ -15,6 +15,7 @@
 #include "daemon/sandbox_group.h"
 #include "daemon/session.h"
 #include "daemon/upstream.h"
+#include "daemon/usage.h"
 
 struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *id)
 {
@@ -44,6 +45,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	list_init(&sb->connects);
 	list_init(&sb->upstreams);
 	list_init(&sb->pings);
+	usage_init(sb);
 	list_init(&sb->call.link);
 	list_init(&sb->group_call.link);
 	list_init(&sb->thaw_call.link);
@@ -58,6 +60,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 void sandbox_free(struct sandbox *sb)
 {
 	list_remove(&sb->place);
+	usage_close(sb);
 	sandbox_expiry_close(sb);
 	alarm_free_all(sb);
 	port_free_all(sb);

@@ -24,6 +24,7 @@
 #include "daemon/sandbox_state.h"
 #include "daemon/sandbox_still.h"
 #include "daemon/session.h"
+#include "daemon/usage.h"
 #include "daemon/vigil.h"
 
 static struct keeper *keeper_of(struct sandbox *sb)
@@ -106,6 +107,7 @@ static void on_agent_event(void *arg, const struct agent_event *event)
 		break;
 	case AGENT_USAGE_IS:
 		activity_used(arg, event->usage.cpu_us);
+		usage_told(arg, event->usage.cpu_us);
 		break;
 	case AGENT_QUIET:
 		sandbox_quiet(arg);

@@ -136,6 +136,12 @@ static void break_off(struct upstream *u, int error)
 	buf_close(&u->unsent);
 }
 
+/* Once it is lost, what is left of it outlives its sandbox. */
+static bool has_sandbox(const struct upstream *u)
+{
+	return !list_is_empty(&u->link);
+}
+
 /* How much the socket took. */
 static size_t send_now(struct upstream *u, const uv_buf_t *parts, unsigned count)
 {
@@ -147,6 +153,8 @@ static size_t send_now(struct upstream *u, const uv_buf_t *parts, unsigned count
 
 	if (n < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
 		break_off(u, errno); /* reading comes to that, too, and tells it */
+	if (n > 0 && has_sandbox(u))
+		u->sb->usage.rx_bytes += (uint64_t)n;
 	return n > 0 ? (size_t)n : 0;
 }
 
@@ -241,6 +249,8 @@ static size_t read_once(struct upstream *u)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
+	if (n > 0 && has_sandbox(u))
+		u->sb->usage.tx_bytes += (uint64_t)n;
 	if (n <= 0)
 		end(u, n < 0 ? -errno : u->error);
 	else if (u->ops)

@@ -499,8 +499,10 @@ static void write_limit(struct json_writer *w, const char *key, uint64_t value)
 		json_null(w);
 }
 
-static void write_limits(struct json_writer *w, const struct settings_limits *limits)
+void settings_write_limits(const struct settings *settings, struct json_writer *w)
 {
+	const struct settings_limits *limits = &settings->limits;
+
 	json_key(w, "limits");
 	json_object(w);
 	write_limit(w, "memory", limits->memory_bytes);
@@ -549,7 +551,7 @@ void settings_write(const struct settings *settings, struct json_writer *w)
 	settings_times_write(settings, w);
 	json_key(w, "hold_open_sockets");
 	json_bool(w, settings->hold_open_sockets);
-	write_limits(w, &settings->limits);
+	settings_write_limits(settings, w);
 	json_key(w, "network");
 	json_object(w);
 	json_key(w, "mode");

@@ -97,6 +97,9 @@ int settings_change_env(struct arena *arena, struct str body, struct settings *s
  */
 void settings_write(const struct settings *settings, struct json_writer *w);
 
+/* Only "limits". */
+void settings_write_limits(const struct settings *settings, struct json_writer *w);
+
 /* Their stored form: JSON, and back. */
 int settings_store(const struct settings *settings, struct buf *out);
 int settings_restore(struct arena *arena, struct str text, struct settings *ret, struct err *err);

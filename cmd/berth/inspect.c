@@ -89,15 +89,28 @@ static void print_limits(const struct sandbox_info *info)
 	print_size("file size limit", info->limits.file_size);
 }
 
+/* What this host does not count is not told. */
 static void print_usage(const struct sandbox_info *info)
 {
 	if (!info->usage_given)
 		return;
-	screen_row("cpu time", "%" PRIu64 " ms", info->usage.cpu_ms);
-	screen_row("memory", "%s, at most %s", screen_bytes(info->usage.memory_bytes).text,
-		   screen_bytes(info->usage.memory_peak_bytes).text);
-	screen_row("processes", "%" PRIu64, info->usage.pids);
-	print_size("disk", info->usage.disk_bytes);
+	if (info->usage.cpu_given)
+		screen_row("cpu time", "%" PRIu64 " ms", info->usage.cpu_ms);
+	if (info->usage.memory_given && info->usage.peak_given)
+		screen_row("memory", "%s, at most %s", screen_bytes(info->usage.memory_bytes).text,
+			   screen_bytes(info->usage.memory_peak_bytes).text);
+	else if (info->usage.memory_given)
+		screen_row("memory", "%s", screen_bytes(info->usage.memory_bytes).text);
+	if (info->usage.pids_given)
+		screen_row("processes", "%" PRIu64, info->usage.pids);
+	if (info->usage.disk_given)
+		screen_row("disk", "%s in %" PRIu64 " files, counted at %s",
+			   screen_bytes(info->usage.disk_bytes).text, info->usage.files,
+			   screen_text(info->usage.disk_at).text);
+	if (info->usage.rx_bytes || info->usage.tx_bytes)
+		screen_row("traffic", "%s to its ports, %s from them",
+			   screen_bytes(info->usage.rx_bytes).text,
+			   screen_bytes(info->usage.tx_bytes).text);
 }
 
 static void print_oom(const struct sandbox_info *info)

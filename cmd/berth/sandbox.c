@@ -26,12 +26,19 @@ static const struct json_field network_fields[] = {
 	{ NULL },
 };
 
+#define USAGE(member) (AT(usage.member) - AT(usage))
+
 static const struct json_field usage_fields[] = {
-	{ "cpu_ms",            JSON_UINT, AT(usage.cpu_ms)            - AT(usage) },
-	{ "memory_bytes",      JSON_UINT, AT(usage.memory_bytes)      - AT(usage) },
-	{ "memory_peak_bytes", JSON_UINT, AT(usage.memory_peak_bytes) - AT(usage) },
-	{ "pids",              JSON_UINT, AT(usage.pids)              - AT(usage) },
-	{ "disk_bytes",        JSON_UINT, AT(usage.disk_bytes)        - AT(usage) },
+	{ "at",                  JSON_STRING, USAGE(at) },
+	{ "cpu_ms",              JSON_UINT, USAGE(cpu_ms), .given = USAGE(cpu_given) },
+	{ "memory_bytes",        JSON_UINT, USAGE(memory_bytes), .given = USAGE(memory_given) },
+	{ "memory_peak_bytes",   JSON_UINT, USAGE(memory_peak_bytes), .given = USAGE(peak_given) },
+	{ "pids",                JSON_UINT, USAGE(pids), .given = USAGE(pids_given) },
+	{ "disk_bytes",          JSON_UINT, USAGE(disk_bytes), .given = USAGE(disk_given) },
+	{ "files",               JSON_UINT, USAGE(files) },
+	{ "disk_at",             JSON_STRING, USAGE(disk_at) },
+	{ "rx_bytes",            JSON_UINT, USAGE(rx_bytes) },
+	{ "tx_bytes",            JSON_UINT, USAGE(tx_bytes) },
 	{ "*",                 JSON_IGNORED },
 	{ NULL },
 };
@@ -202,7 +209,8 @@ static int visit_page(const struct sandbox_visitor *visitor, const struct answer
 		r = visit(visitor, answer, &list, err);
 	path[0] = '\0';
 	if (list.cursor.len)
-		snprintf(path, SANDBOX_PATH_MAX, "/v1/sandbox?cursor=%.*s", STR_ARGS(list.cursor));
+		snprintf(path, SANDBOX_PATH_MAX, "/v1/sandbox?cursor=%.*s%s", STR_ARGS(list.cursor),
+			 visitor->usage_wanted ? "&usage=1" : "");
 	arena_close(&arena);
 	return r;
 }
@@ -210,12 +218,17 @@ static int visit_page(const struct sandbox_visitor *visitor, const struct answer
 int sandbox_each(const struct globals *globals, const struct sandbox_visitor *visitor,
 		 struct answer *answer, struct err *err)
 {
-	char path[SANDBOX_PATH_MAX] = "/v1/sandbox";
+	char path[SANDBOX_PATH_MAX];
+	struct client_request request = {.method = "GET",
+					 .path = path,
+					 .timeout_ms = (unsigned)globals->timeout_ms,
+					 .stream = visitor->stream};
 	int r = 0;
 
+	snprintf(path, sizeof(path), "/v1/sandbox%s", visitor->usage_wanted ? "?usage=1" : "");
 	while (r == 0 && *path) {
 		buf_consume(&answer->body, buf_len(&answer->body));
-		r = client_get(globals, path, answer, err);
+		r = client_send(globals, &request, answer, err);
 		if (r == 0)
 			r = visit_page(visitor, answer, path, err);
 	}

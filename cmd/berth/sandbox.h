@@ -52,7 +52,11 @@ struct sandbox_info {
 	struct json_map labels;
 	struct json_objects ports; /* struct sandbox_port */
 	struct {
-		uint64_t cpu_ms, memory_bytes, memory_peak_bytes, pids, disk_bytes;
+		struct str at, disk_at;
+		uint64_t cpu_ms, memory_bytes, memory_peak_bytes, pids, disk_bytes, files;
+		uint64_t rx_bytes, tx_bytes;
+		/* Those that the host counts. */
+		bool cpu_given, memory_given, peak_given, pids_given, disk_given;
 	} usage;
 	bool usage_given;
 	struct {
@@ -84,6 +88,8 @@ struct sandbox_visitor {
 	int (*page)(void *arg, const struct answer *answer);
 	int (*sandbox)(void *arg, const struct sandbox_info *info);
 	void *arg;
+	bool usage_wanted;                  /* measured now */
+	const struct client_stream *stream; /* for its interrupt_fd; NULL: none */
 };
 
 int sandbox_each(const struct globals *globals, const struct sandbox_visitor *visitor,

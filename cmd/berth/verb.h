@@ -109,6 +109,7 @@ extern const struct verb verb_sleep;
 extern const struct verb verb_start;
 extern const struct verb verb_stop;
 extern const struct verb verb_tar;
+extern const struct verb verb_top;
 extern const struct verb verb_unexpose;
 extern const struct verb verb_up;
 extern const struct verb verb_version;

@@ -7,7 +7,7 @@ import sys
 
 from harness import HERE, INFO, check, equal, http, main
 
-VERBS = ["run", "exec", "shell", "attach", "create", "ls", "inspect", "start", "sleep", "wake", "stop", "rm", "prune", "events", "ps", "logs",
+VERBS = ["run", "exec", "shell", "attach", "create", "ls", "top", "inspect", "start", "sleep", "wake", "stop", "rm", "prune", "events", "ps", "logs",
          "wait", "kill", "session", "alarm", "expose", "unexpose", "ports", "open", "forward", "files", "cat", "put", "cp", "tar", "watch", "up", "down", "info", "doctor", "version", "help",
          "complete"]
 
