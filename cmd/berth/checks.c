@@ -298,6 +298,8 @@ static void check_info(struct findings *findings, const struct globals *globals)
 			say_keeper(findings, &info);
 		if (info.capacity_given)
 			say_capacity(findings, &info);
+		findings->abilities = info.abilities;
+		findings->abilities_given = info.abilities_given;
 		check_reach(findings, &info);
 	}
 	arena_close(&arena);

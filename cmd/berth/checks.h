@@ -10,6 +10,7 @@
 #include "base/host.h"
 #include "base/paths.h"
 #include "base/str.h"
+#include "cmd/berth/info.h"
 #include "cmd/berth/verb.h"
 
 #define FINDINGS_MAX 64
@@ -32,10 +33,10 @@ struct finding {
 struct findings {
 	struct finding items[FINDINGS_MAX];
 	size_t count;
-	bool is_strict; /* what could be safer is a failure */
+	bool is_strict;             /* what could be safer is a failure */
+	struct abilities abilities; /* what the daemon says, if it does */
+	bool abilities_given;
 };
-
-struct info;
 
 __attribute__((format(printf, 4, 5))) struct finding *finding_add(struct findings *findings,
 								  const char *name,

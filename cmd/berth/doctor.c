@@ -92,6 +92,23 @@ static void write_finding(struct json_writer *w, const struct finding *f)
 	json_object_end(w);
 }
 
+static void write_abilities(struct json_writer *w, const struct findings *findings)
+{
+	json_key(w, "abilities");
+	if (!findings->abilities_given) {
+		json_null(w);
+		return;
+	}
+	json_object(w);
+	for (const struct json_field *f = ability_fields; f->name; f++) {
+		if (f->type != JSON_BOOL)
+			continue;
+		json_key(w, f->name);
+		json_bool(w, *(const bool *)((const char *)&findings->abilities + f->offset));
+	}
+	json_object_end(w);
+}
+
 static int print_json(const struct findings *findings)
 {
 	struct json_writer w;
@@ -111,6 +128,7 @@ static int print_json(const struct findings *findings)
 	for (size_t i = 0; i < findings->count; i++)
 		write_finding(&w, &findings->items[i]);
 	json_array_end(&w);
+	write_abilities(&w, findings);
 	json_object_end(&w);
 	buf_init(&out, OUTPUT_MAX);
 	r = json_writer_end(&w, &out);
@@ -172,7 +190,7 @@ static const struct example examples[] = {
 	{ "berth doctor",        "look at this machine" },
 	{ "berth doctor --state-dir /srv/berth", "with the state there" },
 	{ "berth doctor --strict && berth up", "only on a machine without known holes" },
-	{ "berth doctor --json", "{\"ok\": ..., \"checks\": [{name, status, message, mend}]}" },
+	{ "berth doctor --json", "{\"ok\": ..., \"checks\": [{name, status, message, mend}], \"abilities\": ...}" },
 	{ NULL },
 };
 /* clang-format on */
