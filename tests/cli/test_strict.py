@@ -1,4 +1,4 @@
-"""doctor --strict: check 14, a runtime or kernel known to be vulnerable is named, and refused."""
+"""doctor --strict: a runtime or kernel known to be vulnerable is named, and refused."""
 
 import json
 import os
