@@ -1,13 +1,14 @@
 """The neighbours part of scripts/bench: what five that do their worst cost a sixth one."""
 
 import json
+import os
+import signal
 import time
 
-from cost import spent
-from sandboxes import Berth, BenchError, Connection, DONE, Driver, EXEC, measure, share
+from sandboxes import Berth, BenchError, Connection, DONE, Driver, EXEC, PROGRAM, measure, share
 
 LIMITS = {"cpus": 0.2, "memory": "256M", "pids": 256}
-SETTLE_S = 4
+SETTLE_S, PAUSE_S, TURNS = 4, 0.5, 10
 P99_RATIO, HEALTH_MS = 2, 50
 HOG = "x = []\nwhile True: x.append(bytearray(1 << 20))"
 # What each runs inside; the last is kept busy from outside.
@@ -20,12 +21,22 @@ COMMANDS = {
 }
 
 
+def delays(pid):
+    """(ns that it ran, ns that it was ready and had no processor), of all its threads."""
+    rows = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
+            rows.append([int(word) for word in file.read().split()])
+    return sum(r[0] for r in rows), sum(r[1] for r in rows)
+
+
 class NeighboursBench:
     def __init__(self, bench, row):
         self.bench, self.row, self.rows = bench, row, []
         self.berth = Berth(bench, "crun")
         if not self.berth.uses_cgroups:
             raise BenchError("without cgroups nobody can be given a fifth of a processor")
+        self.flood = None
         self.count = 200 if bench.is_quick else 2000
 
     def ask(self, method, path, body=None):
@@ -42,63 +53,87 @@ class NeighboursBench:
         return "/v1/sandbox/" + name.replace(" ", "-")
 
     def begin(self, name):
-        """What ends it."""
         self.ask("PUT", self.place(name), {"limits": LIMITS, "sleep_after": "never"})
         if COMMANDS[name]:
             self.ask("POST", self.place(name) + "/processes", {"command": COMMANDS[name]})
-            return lambda: self.ask("DELETE", self.place(name))
+            return
         driver = Driver(self.bench, f"{self.berth.at}/flood.log", self.bench.drive, self.berth.socket)
         words = ["http", "8", "1000000", "POST", self.place(name) + "/exec", DONE, EXEC]
         driver.child.stdin.write("\t".join(words).encode() + b"\n")
         driver.child.stdin.flush()
+        self.flood = driver.child
 
-        def end():
-            driver.child.kill()
-            driver.child.wait()
+    def end(self, names):
+        if self.flood:
+            self.flood.kill()
+            self.flood.wait()
+            self.flood = None
+        for name in names:
             self.ask("DELETE", self.place(name))
-        return end
 
-    def sample(self, count):
-        """Microseconds of execs in the sixth, and of /health, one after the other."""
-        execs = self.berth.outside.order("http", 1, count, "POST", "/v1/sandbox/warm/exec", DONE, EXEC)[2]
-        health = self.berth.outside.order("http", 1, count, "GET", "/health", " 200 ")[2]
-        return execs, health
+    def hush(self, names):
+        """Frozen, with whoever would wake them: a moment at which only the machine's other work is felt."""
+        if self.flood:
+            self.flood.send_signal(signal.SIGSTOP)
+        for name in names:
+            self.ask("POST", self.place(name) + "/sleep", {"mode": "freeze"})
+
+    def unhush(self, names):
+        for name in names:
+            self.ask("POST", self.place(name) + "/wake")
+        if self.flood:
+            self.flood.send_signal(signal.SIGCONT)
+
+    def sample(self, into, count):
+        """Microseconds, one after the other: execs in the sixth, /health, and a plain spawn on the host."""
+        order = self.berth.outside.order
+        before, begun = delays(self.berth.child.pid), time.monotonic()
+        into["exec"] += order("http", 1, count, "POST", "/v1/sandbox/warm/exec", DONE, EXEC)[2]
+        after = delays(self.berth.child.pid)
+        into["took"] += time.monotonic() - begun
+        into["ran"] += (after[0] - before[0]) / 1e9
+        into["waited"] += (after[1] - before[1]) / 1e9
+        into["health"] += order("http", 1, count, "GET", "/health", " 200 ")[2]
+        into["spawn"] += order("run", 1, count, PROGRAM)[2]
 
     def beside(self, names, count):
-        ends = []
+        """(quiet, loud), in turns, so that what else the machine does is in both."""
+        quiet, loud = ({"exec": [], "health": [], "spawn": [], "took": 0, "ran": 0, "waited": 0} for _ in range(2))
         try:
             for name in names:
-                ends.append(self.begin(name))
+                self.begin(name)
             time.sleep(SETTLE_S)
-            before, begun = spent(self.berth.child.pid)[0], time.monotonic()
-            execs, health = self.sample(count)
-            used = (spent(self.berth.child.pid)[0] - before) / 1e9 / (time.monotonic() - begun)
-            return execs, health, used
+            for _ in range(TURNS):
+                self.sample(loud, count // TURNS)
+                self.hush(names)
+                time.sleep(PAUSE_S)
+                self.sample(quiet, count // TURNS)
+                self.unhush(names)
+                time.sleep(PAUSE_S)
         finally:
-            for end in ends:
-                end()
+            self.end(names)
+        return quiet, loud
+
+    def say(self, title, quiet, loud, goal=None):
+        per_exec = 1e6 / len(loud["exec"])
+        self.rows.append(self.row(
+            f"exec p99, {title}", share(loud["exec"], 0.99), "us", share(quiet["exec"], 0.99), "quiet p99", goal=goal,
+            detail=f"p50 {share(loud['exec'], 0.5):,.0f} us, quiet {share(quiet['exec'], 0.5):,.0f} us; host's own spawn p99 "
+                   f"{share(loud['spawn'], 0.99):,.0f} us, quiet {share(quiet['spawn'], 0.99):,.0f} us; for each exec berthd "
+                   f"ran {loud['ran'] * per_exec:,.0f} us and waited {loud['waited'] * per_exec:,.0f} us for a processor, quiet "
+                   f"{quiet['ran'] * per_exec:,.0f} and {quiet['waited'] * per_exec:,.0f}"))
 
     def all(self):
-        self.sample(self.count // 10)  # to warm up
-        quiet, _ = self.sample(self.count)
-        loud, health, used = self.beside(COMMANDS, self.count)
-        self.rows += [
-            self.row("exec p99, five at their worst", share(loud, 0.99), "us", share(quiet, 0.99), "quiet p99",
-                     goal=("<=", P99_RATIO),
-                     detail=f"p50 {share(loud, 0.5):,.0f} us, quiet {share(quiet, 0.5):,.0f} us; worst {max(loud):,.0f} us, "
-                            f"quiet {max(quiet):,.0f} us; berthd used {100 * used:.0f} % of a processor"),
-            self.row("/health, worst of them", max(health) / 1e3, "ms", goal=("<=", HEALTH_MS),
-                     detail=f"p99 {share(health, 0.99) / 1e3:.2f} ms of {len(health)}"),
-        ]
+        """Beside all of them."""
+        quiet, loud = self.beside(list(COMMANDS), self.count)
+        self.say("five at their worst", quiet, loud, goal=("<=", P99_RATIO))
+        self.rows.append(self.row("/health, worst of them", max(loud["health"]) / 1e3, "ms", goal=("<=", HEALTH_MS),
+                                  detail=f"p99 {share(loud['health'], 0.99) / 1e3:.2f} ms of {len(loud['health'])}"))
 
     def each(self):
         """Who of them it is that is felt."""
-        quiet, _ = self.sample(self.count)
         for name in COMMANDS:
-            loud, health, used = self.beside([name], self.count // 2)
-            self.rows.append(self.row(f"exec p99, {name}", share(loud, 0.99), "us", share(quiet, 0.99), "quiet p99",
-                                      detail=f"p50 {share(loud, 0.5):,.0f} us; /health p99 {share(health, 0.99) / 1e3:.2f} ms; "
-                                             f"berthd used {100 * used:.0f} % of a processor"))
+            self.say(name, *self.beside([name], self.count // 2))
 
 
 def bench_neighbours(bench, row):
