@@ -139,7 +139,28 @@ static void put_host(struct json_writer *w, struct arena *arena, const struct be
 	put_int(w, "subuids", host->subuid_count);
 }
 
+/* What differs between root and others, and between kinds of cgroups; README.md has the table. */
 static void put_abilities(struct json_writer *w, const struct berthd *d)
+{
+	uint32_t can = keeper_abilities(registry_keeper(d->registry));
+	uint32_t moment = KEEPER_CAN_FREEZE | KEEPER_HAS_GROUPS;
+
+	json_key(w, "abilities");
+	json_object(w);
+	put_bool(w, "memory_limit", can & KEEPER_CAN_LIMIT_MEMORY);
+	put_bool(w, "cpu_limit", can & KEEPER_CAN_LIMIT_CPU);
+	put_bool(w, "pids_limit", can & KEEPER_CAN_LIMIT_PIDS);
+	put_bool(w, "freeze", can & KEEPER_CAN_FREEZE);
+	put_bool(w, "exec_groups", can & KEEPER_HAS_GROUPS);
+	put_bool(w, "moment", (can & moment) == moment);
+	/* By the counter of the cgroup that limits memory. */
+	put_bool(w, "oom_told", can & KEEPER_CAN_LIMIT_MEMORY);
+	put_bool(w, "own_ids", can & KEEPER_HAS_RANGES);
+	put_bool(w, "disk_limit", false);
+	json_object_end(w);
+}
+
+static void put_limits(struct json_writer *w, const struct berthd *d)
 {
 	json_key(w, "network_modes");
 	json_array(w);
@@ -212,6 +233,7 @@ void handle_info(struct exchange *x)
 	put_daemon(&w, d);
 	put_host(&w, exchange_arena(x), d);
 	put_abilities(&w, d);
+	put_limits(&w, d);
 	put_places(&w, exchange_arena(x), d);
 	put_settings(&w, exchange_arena(x), d);
 	json_key(&w, "capacity");

@@ -46,8 +46,7 @@ void finding_mend(struct finding *finding, const char *format, ...)
 	va_end(args);
 }
 
-/* -1 when there is no such setting. */
-static long long read_sysctl(const char *path)
+long long check_sysctl(const char *path)
 {
 	cleanup_file FILE *file = fopen(path, "re");
 	long long value;
@@ -139,11 +138,11 @@ static void check_user_namespaces(struct findings *findings, const struct host_f
 	}
 	f = finding_add(findings, "user namespaces", FINDING_MISSING,
 			"cannot be made: root inside a sandbox would be root outside");
-	if (read_sysctl("/proc/sys/kernel/unprivileged_userns_clone") == 0)
+	if (check_sysctl("/proc/sys/kernel/unprivileged_userns_clone") == 0)
 		finding_mend(f, "sysctl -w kernel.unprivileged_userns_clone=1");
-	else if (read_sysctl("/proc/sys/user/max_user_namespaces") == 0)
+	else if (check_sysctl("/proc/sys/user/max_user_namespaces") == 0)
 		finding_mend(f, "sysctl -w user.max_user_namespaces=15000");
-	else if (read_sysctl("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
+	else if (check_sysctl("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
 		finding_mend(f, "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0");
 	else
 		finding_mend(f, "the kernel was built without them, or the container that this "
@@ -299,6 +298,9 @@ static void check_info(struct findings *findings, const struct globals *globals)
 			say_keeper(findings, &info);
 		if (info.capacity_given)
 			say_capacity(findings, &info);
+		findings->abilities = info.abilities;
+		findings->abilities_given = info.abilities_given;
+		check_reach(findings, &info);
 	}
 	arena_close(&arena);
 	answer_close(&answer);

@@ -44,13 +44,14 @@ static int spawn_version(const char *path, pid_t *ret_pid)
 	return fds[0];
 }
 
-/*
- * The first line of what "<path> --version" prints; -EIO if it prints none or fails. Runtimes add
- * the OCI specification that they follow; other programs do not.
- */
-static int read_version(const char *path, struct screen_text *ret, bool *ret_is_runtime)
-{
+struct version_text {
 	char bytes[512];
+	size_t len;
+};
+
+/* What "<path> --version" prints; -EIO if it prints nothing or fails. */
+static int read_version(const char *path, struct version_text *ret)
+{
 	size_t len = 0;
 	int status = -1;
 	pid_t pid;
@@ -59,30 +60,47 @@ static int read_version(const char *path, struct screen_text *ret, bool *ret_is_
 
 	if (fd < 0)
 		return fd;
-	while (len < sizeof(bytes) && poll(&p, 1, VERSION_TIMEOUT_MS) > 0) {
-		ssize_t n = read(fd, bytes + len, sizeof(bytes) - len);
+	while (len < sizeof(ret->bytes) && poll(&p, 1, VERSION_TIMEOUT_MS) > 0) {
+		ssize_t n = read(fd, ret->bytes + len, sizeof(ret->bytes) - len);
 
 		if (n <= 0)
 			break;
 		len += (size_t)n;
 	}
 	/* At its end it is gone already; a program that hangs or babbles must not hold us. */
-	if (p.revents == 0 || len == sizeof(bytes))
+	if (p.revents == 0 || len == sizeof(ret->bytes))
 		kill(pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			break;
 	if (len == 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		return -EIO;
-	*ret_is_runtime = memmem(bytes, len, "spec", 4);
-	*ret = screen_text(str_cut(&(struct str){bytes, len}, '\n'));
+	ret->len = len;
 	return 0;
+}
+
+/* Runtimes add the OCI specification that they follow; other programs do not. */
+static void say_version(struct findings *findings, const struct host_facts *facts,
+			const struct version_text *version)
+{
+	struct str told = {version->bytes, version->len}, rest = told;
+	struct screen_text shown = screen_text(str_cut(&rest, '\n'));
+	struct finding *f;
+
+	if (!memmem(told.at, told.len, "spec", 4)) {
+		f = finding_add(findings, "runtime", FINDING_WARN,
+				"%.200s (%.200s) does not look like an OCI runtime", shown.text,
+				facts->runtime);
+		finding_mend(f, "name the path of crun or runc with --runtime");
+		return;
+	}
+	finding_add(findings, "runtime", FINDING_OK, "%.200s (%.250s)", shown.text, facts->runtime);
+	check_runtime_holes(findings, told);
 }
 
 void check_runtime(struct findings *findings, const struct host_facts *facts, const char *wanted)
 {
-	struct screen_text version;
-	bool is_runtime;
+	struct version_text version;
 	struct finding *f;
 
 	if (!facts->runtime[0] && wanted) {
@@ -93,19 +111,13 @@ void check_runtime(struct findings *findings, const struct host_facts *facts, co
 		f = finding_add(findings, "runtime", FINDING_MISSING,
 				"neither crun nor runc is installed: no sandbox can start");
 		finding_mend(f, "apt install crun");
-	} else if (read_version(facts->runtime, &version, &is_runtime) < 0) {
+	} else if (read_version(facts->runtime, &version) < 0) {
 		f = finding_add(findings, "runtime", FINDING_MISSING,
 				"%s is there, but `%s --version` fails", facts->runtime,
 				facts->runtime_name);
 		finding_mend(f, "apt install --reinstall %s", facts->runtime_name);
-	} else if (!is_runtime) {
-		f = finding_add(findings, "runtime", FINDING_WARN,
-				"%.200s (%.200s) does not look like an OCI runtime", version.text,
-				facts->runtime);
-		finding_mend(f, "name the path of crun or runc with --runtime");
 	} else {
-		finding_add(findings, "runtime", FINDING_OK, "%.200s (%.250s)", version.text,
-			    facts->runtime);
+		say_version(findings, facts, &version);
 	}
 }
 
@@ -215,5 +227,6 @@ void check_dirs(struct findings *findings, const struct paths *paths)
 	check_dir(findings, "state directory", paths->state_dir, "--state-dir");
 	find_existing(paths->state_dir, at);
 	check_space(findings, at, paths->state_dir);
+	check_state_mode(findings, paths->state_dir);
 	check_dir(findings, "run directory", paths->run_dir, "--run-dir");
 }

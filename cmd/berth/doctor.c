@@ -10,12 +10,11 @@
 
 #define OUTPUT_MAX (256 * 1024)
 
-enum { DOCTOR_RUNTIME };
+enum { DOCTOR_RUNTIME, DOCTOR_STRICT };
 
 static const char *const level_names[] = {
-	[FINDING_OK] = "ok",
-	[FINDING_WARN] = "warn",
-	[FINDING_MISSING] = "missing",
+	[FINDING_OK] = "ok",           [FINDING_WARN] = "warn",     [FINDING_NOTE] = "note",
+	[FINDING_MISSING] = "missing", [FINDING_UNSAFE] = "unsafe",
 };
 
 static size_t count_level(const struct findings *findings, enum finding_level level)
@@ -27,15 +26,42 @@ static size_t count_level(const struct findings *findings, enum finding_level le
 	return count;
 }
 
+/* Nothing that Berth needs is missing, and nothing is unsafe for who is strict. */
+static bool is_well(const struct findings *findings)
+{
+	return !count_level(findings, FINDING_MISSING) && !count_level(findings, FINDING_UNSAFE);
+}
+
+static void print_sum(const struct findings *findings)
+{
+	size_t missing = count_level(findings, FINDING_MISSING);
+	size_t unsafe = count_level(findings, FINDING_UNSAFE);
+	size_t warnings = count_level(findings, FINDING_WARN);
+	size_t notes = count_level(findings, FINDING_NOTE);
+
+	if (missing && unsafe)
+		printf("\n%zu missing, %zu unsafe, %zu to consider", missing, unsafe, warnings);
+	else if (missing)
+		printf("\n%zu missing, %zu to consider", missing, warnings);
+	else if (unsafe)
+		printf("\nnothing needed is missing, %zu unsafe, %zu to consider", unsafe,
+		       warnings);
+	else if (warnings)
+		printf("\nnothing needed is missing, %zu to consider", warnings);
+	else
+		printf("\nall is well");
+	if (notes)
+		printf("; %zu could be safer (--strict fails for them)", notes);
+	putchar('\n');
+}
+
 static void print_text(const struct findings *findings)
 {
 	static const enum tint tints[] = {
-		[FINDING_OK] = TINT_GOOD,
-		[FINDING_WARN] = TINT_WARN,
-		[FINDING_MISSING] = TINT_BAD,
+		[FINDING_OK] = TINT_GOOD,    [FINDING_WARN] = TINT_WARN,
+		[FINDING_NOTE] = TINT_DIM,   [FINDING_MISSING] = TINT_BAD,
+		[FINDING_UNSAFE] = TINT_BAD,
 	};
-	size_t missing = count_level(findings, FINDING_MISSING);
-	size_t warnings = count_level(findings, FINDING_WARN);
 
 	for (size_t i = 0; i < findings->count; i++) {
 		const struct finding *f = &findings->items[i];
@@ -46,12 +72,7 @@ static void print_text(const struct findings *findings)
 			printf("%-8s %-16s %s-> %s%s\n", "", "", screen_tint(stdout, TINT_DIM),
 			       f->mend, screen_tint(stdout, TINT_NONE));
 	}
-	if (missing)
-		printf("\n%zu missing, %zu to consider\n", missing, warnings);
-	else if (warnings)
-		printf("\nnothing needed is missing, %zu to consider\n", warnings);
-	else
-		printf("\nall is well\n");
+	print_sum(findings);
 }
 
 static void write_finding(struct json_writer *w, const struct finding *f)
@@ -71,6 +92,23 @@ static void write_finding(struct json_writer *w, const struct finding *f)
 	json_object_end(w);
 }
 
+static void write_abilities(struct json_writer *w, const struct findings *findings)
+{
+	json_key(w, "abilities");
+	if (!findings->abilities_given) {
+		json_null(w);
+		return;
+	}
+	json_object(w);
+	for (const struct json_field *f = ability_fields; f->name; f++) {
+		if (f->type != JSON_BOOL)
+			continue;
+		json_key(w, f->name);
+		json_bool(w, *(const bool *)((const char *)&findings->abilities + f->offset));
+	}
+	json_object_end(w);
+}
+
 static int print_json(const struct findings *findings)
 {
 	struct json_writer w;
@@ -82,12 +120,15 @@ static int print_json(const struct findings *findings)
 		return r;
 	json_object(&w);
 	json_key(&w, "ok");
-	json_bool(&w, count_level(findings, FINDING_MISSING) == 0);
+	json_bool(&w, is_well(findings));
+	json_key(&w, "strict");
+	json_bool(&w, findings->is_strict);
 	json_key(&w, "checks");
 	json_array(&w);
 	for (size_t i = 0; i < findings->count; i++)
 		write_finding(&w, &findings->items[i]);
 	json_array_end(&w);
+	write_abilities(&w, findings);
 	json_object_end(&w);
 	buf_init(&out, OUTPUT_MAX);
 	r = json_writer_end(&w, &out);
@@ -119,9 +160,12 @@ static int run(const struct call *call)
 		screen_error("out of memory");
 		return EXIT_FAILED;
 	}
+	findings->is_strict = call->values[DOCTOR_STRICT];
 	host_probe(&facts, call->values[DOCTOR_RUNTIME]);
 	check_machine(findings, &facts);
 	check_runtime(findings, &facts, call->values[DOCTOR_RUNTIME]);
+	check_kernel_holes(findings);
+	check_settings(findings);
 	check_isolation(findings, &facts);
 	check_ids(findings, &facts);
 	examine_dirs(findings, call);
@@ -132,19 +176,21 @@ static int run(const struct call *call)
 		print_text(findings);
 	if (r < 0)
 		screen_error("cannot write the findings as JSON: %s", strerror(-r));
-	return r < 0 || count_level(findings, FINDING_MISSING) ? EXIT_FAILED : EXIT_OK;
+	return r < 0 || !is_well(findings) ? EXIT_FAILED : EXIT_OK;
 }
 
 /* clang-format off */
 static const struct flag flags[] = {
 	[DOCTOR_RUNTIME] = { "--runtime",   "PATH", "look at this OCI runtime" },
+	[DOCTOR_STRICT] = { "--strict",     NULL,   "fail for known holes and unsafe settings, too" },
 	{ NULL },
 };
 
 static const struct example examples[] = {
 	{ "berth doctor",        "look at this machine" },
 	{ "berth doctor --state-dir /srv/berth", "with the state there" },
-	{ "berth doctor --json", "{\"ok\": ..., \"checks\": [{name, status, message, mend}]}" },
+	{ "berth doctor --strict && berth up", "only on a machine without known holes" },
+	{ "berth doctor --json", "{\"ok\": ..., \"checks\": [{name, status, message, mend}], \"abilities\": ...}" },
 	{ NULL },
 };
 /* clang-format on */
@@ -157,7 +203,12 @@ const struct verb verb_doctor = {
 		"Looks at the kernel, the OCI runtime, cgroups, namespaces, ids, limits and\n"
 		"directories. Each line is ok, warn (works, with less) or missing (needed), and\n"
 		"says which command would mend it. Needs no daemon and changes nothing. Fails\n"
-		"if something needed is missing.",
+		"if something needed is missing.\n\n"
+		"What could be safer is a note: a runtime or kernel whose version has a known\n"
+		"hole, settings of the kernel, who can reach the daemon. With --strict each of\n"
+		"them is unsafe, and a failure; what was looked at and is fine is told, too.\n"
+		"Distributions mend programs without a new version: \"by its version\" says that\n"
+		"nothing else is known.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

@@ -55,6 +55,20 @@ static const struct json_field capacity_fields[] = {
 	{ NULL },
 };
 
+const struct json_field ability_fields[] = {
+	{ "memory_limit", JSON_BOOL, offsetof(struct abilities, memory_limit) },
+	{ "cpu_limit",    JSON_BOOL, offsetof(struct abilities, cpu_limit) },
+	{ "pids_limit",   JSON_BOOL, offsetof(struct abilities, pids_limit) },
+	{ "freeze",       JSON_BOOL, offsetof(struct abilities, freeze) },
+	{ "exec_groups",  JSON_BOOL, offsetof(struct abilities, exec_groups) },
+	{ "moment",       JSON_BOOL, offsetof(struct abilities, moment) },
+	{ "oom_told",     JSON_BOOL, offsetof(struct abilities, oom_told) },
+	{ "own_ids",      JSON_BOOL, offsetof(struct abilities, own_ids) },
+	{ "disk_limit",   JSON_BOOL, offsetof(struct abilities, disk_limit) },
+	{ "*", JSON_IGNORED },
+	{ NULL },
+};
+
 static const struct json_field info_fields[] = {
 	{ "version",         JSON_STRING,  AT(version) },
 	{ "pid",             JSON_UINT,    AT(pid) },
@@ -76,6 +90,7 @@ static const struct json_field info_fields[] = {
 	{ "network_modes",   JSON_STRINGS, AT(network_modes) },
 	{ "limits",          JSON_OBJECT,  AT(limits), .fields = limits_fields },
 	{ "capacity",        JSON_OBJECT,  AT(capacity), false, AT(capacity_given), capacity_fields },
+	{ "abilities",       JSON_OBJECT,  AT(abilities), false, AT(abilities_given), ability_fields },
 	{ "socket",          JSON_STRING,  AT(socket) },
 	{ "listen",          JSON_STRING,  AT(listen) },
 	{ "preview",         JSON_STRING,  AT(preview) },

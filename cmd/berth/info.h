@@ -10,6 +10,11 @@
 #include "cmd/berth/client.h"
 #include "proto/json.h"
 
+struct abilities {
+	bool memory_limit, cpu_limit, pids_limit, freeze, exec_groups, moment, oom_told, own_ids,
+		disk_limit;
+};
+
 struct info {
 	struct str version, instance, started_at, mode, kernel, machine;
 	struct str socket, listen, preview, preview_url, state_dir, run_dir;
@@ -35,11 +40,16 @@ struct info {
 		uint64_t sandboxes, running, frozen, memory_available;
 	} capacity;
 	bool capacity_given;
+	struct abilities abilities;
+	bool abilities_given;
 	bool user_namespaces, overlay, seccomp;
 	struct json_strings network_modes;
 };
 
 #define INFO_ARENA_MAX (1024 * 1024)
+
+/* Of struct abilities: a JSON_BOOL for each. */
+extern const struct json_field ability_fields[];
 
 /* Text in `ret` lives in the arena. */
 int info_parse(struct arena *arena, const struct answer *answer, struct info *ret, struct err *err);

@@ -16,7 +16,7 @@ SEED = int(os.environ.get("BERTH_CHAOS_SEED", str(random.randrange(10**6))))
 
 
 def test_chaos(g):
-    """berthd, keeper, init, runtime killed at random: no fact is lost, no code invented, nothing orphaned."""
+    """[43] berthd, keeper, init, runtime killed at random: no fact is lost, no code invented, nothing orphaned."""
     print(f"# seed {SEED}", flush=True)
     figures = chaos.run(g, KILLS, SEED, lambda text: print("#", text, flush=True))
     print(f"# {figures['seconds']} s, {figures['requests']} requests, {figures['events']} events, kills {figures['kills']}")

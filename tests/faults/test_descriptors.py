@@ -57,7 +57,7 @@ def use(line, number):
 
 
 def test_descriptors(g):
-    """Execs, files, processes and starts while berthd has few descriptors left; and all of it afterwards."""
+    """[43] Execs, files, processes and starts while berthd has few descriptors left; and all of it afterwards."""
     g.out("a", "echo kept >f")
     start(g, "a", ["sleep", "1000"], id="keeps")
     line = Line(g)

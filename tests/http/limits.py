@@ -547,9 +547,9 @@ def leaks_nothing(binary):
 
 
 CASES = [
-    ("100k headers are refused", many_headers),
-    ("10 MB of nested JSON is refused", nested_json),
-    ("slowloris with 2,000 sockets", slowloris),
+    ("[40] 100k headers are refused", many_headers),
+    ("[40] 10 MB of nested JSON is refused", nested_json),
+    ("[40] slowloris with 2,000 sockets", slowloris),
     ("a head that drips", drip_head),
     ("a buffered body that drips", slow_body),
     ("idle connections are closed", idle),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What must be refused, and that nothing hidden behind it is ever answered.
+"""[40] What must be refused, and that nothing hidden behind it is ever answered.
 
     malformed.py TESTD
 

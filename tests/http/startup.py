@@ -363,13 +363,13 @@ CASES = [
     ("no permission", no_permission),
     ("bad flags", bad_flags),
     ("bad configuration", bad_config),
-    ("bad token files", token_files),
+    ("[37] bad token files", token_files),
     ("a port in use", port_in_use),
     ("a start that fails late", fails_late),
     ("a start that takes its time", slow_start),
     ("only root can choose whom it becomes", no_user_to_choose),
     ("what it will reach is not said", reach_is_told),
-    ("the socket's group", socket_group),
+    ("[37] the socket's group", socket_group),
     ("a group that the user is not in", foreign_group),
 ]
 ROOT_CASES = [

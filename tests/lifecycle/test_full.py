@@ -65,7 +65,7 @@ def use_while_full(g):
 
 @only("root")
 def test_full(g):
-    """Create, start, exec, sleep, wake and files on a full disk; and all of it when there is room again."""
+    """[43] Create, start, exec, sleep, wake and files on a full disk; and all of it when there is room again."""
     image, full = g.path("disk.img"), os.path.join(g.state, "full")
     with open(image, "wb") as file:
         file.truncate(64 << 20)

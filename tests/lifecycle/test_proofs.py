@@ -91,7 +91,7 @@ def downloaded(g, name, over):
 
 
 def test_outlive(g):
-    """A silent command, a busy loop, a terminal with a key now and then, a slow download: none is cut."""
+    """[44] A silent command, a busy loop, a terminal with a key now and then, a slow download: none is cut."""
     uses = {"silent": silent, "busy": busy, "typed": typed, "downloaded": downloaded}
     for name in uses:
         put(g, name, sleep_after="2s")
@@ -119,7 +119,7 @@ def test_outlive(g):
 # --- what is not ---
 
 def test_timers(g):
-    """Many sandboxes with different times each sleep on time, while others are used."""
+    """[44] Many sandboxes with different times each sleep on time, while others are used."""
     rng = random.Random(os.getpid())
     names = [f"t{i}" for i in range(TIMERS)]
     at_once(8, lambda i: [g.out(name, "true") for name in names[i::8]])

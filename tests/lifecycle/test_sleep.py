@@ -373,7 +373,7 @@ def settled(figures):
 
 
 def test_cycles(g):
-    """Sleeping and waking again and again leaves nothing behind, and the files as they were."""
+    """[44] Sleeping and waking again and again leaves nothing behind, and the files as they were."""
     g.put_file("a", "/workspace/blob", base64.b64encode(hashlib.sha512(b"x").digest() * 1000))
     start(g, "a", "exec sleep infinity", id="stays")
     tree = tree_hash(g)

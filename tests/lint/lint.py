@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 import calls
+import checks
 import counting
 import layers
 import sizes
@@ -21,6 +22,7 @@ FAMILIES = {
     "layers": (layers.RULES, layers.GOOD),
     "sizes": (sizes.RULES, sizes.GOOD),
     "calls": (calls.RULES, calls.GOOD),
+    "checks": (checks.RULES, checks.GOOD),
     "text": (text.RULES, text.GOOD),
     "format": (tools.FORMAT, tools.GOOD),
     "cppcheck": (tools.STATIC, tools.GOOD),

@@ -48,7 +48,7 @@ def clean_connections(g, port):
 
 
 def test_requests(g):
-    """Malformed requests are refused; nothing behind them reaches the server inside."""
+    """[39] Malformed requests are refused; nothing behind them reaches the server inside."""
     start_preview(g)
     exposed = serve(g)
     host = host_of(g, exposed).encode()
@@ -117,7 +117,7 @@ def judge(seen, expected):
 
 
 def test_responses(g):
-    """Malformed answers are refused or cut, and the next client gets a clean one."""
+    """[39] Malformed answers are refused or cut, and the next client gets a clean one."""
     start_preview(g)
     exposed = serve(g)
     visit(g, exposed)  # its connection is kept from now on
@@ -206,7 +206,7 @@ def fetch(g, *lines):
 
 
 def test_routing(g):
-    """What names the sandbox is the URL, else Host, and nothing else; nobody is reached but sandboxes."""
+    """[39] What names the sandbox is the URL, else Host, and nothing else; nobody is reached but sandboxes."""
     start_preview(g)
     one = serve(g)
     g.request("PUT", "/v1/sandbox/b", {})
@@ -238,7 +238,7 @@ def test_routing(g):
 
 
 def test_spoofed(g):
-    """What a client says about itself, in whatever spelling, does not reach the server."""
+    """[39] What a client says about itself, in whatever spelling, does not reach the server."""
     start_preview(g)
     exposed = serve(g)
     said = ["Forwarded: for=6.6.6.6", "X-Forwarded-For: 6.6.6.6", "x_forwarded_for: 6.6.6.6", "X-Forwarded-Proto: https",
@@ -272,7 +272,7 @@ def ended(c):
 
 
 def test_tokens(g):
-    """An upgrade needs the token as all do; one that is revoked or changed cuts who came by it."""
+    """[39] An upgrade needs the token as all do; one that is revoked or changed cuts who came by it."""
     start_preview(g)
     exposed = serve(g)
     label, domain = exposed["hostname"].split(".", 1)
@@ -311,7 +311,7 @@ def test_tokens(g):
 
 
 def test_destroyed(g):
-    """Of a destroyed sandbox 410, also for who waits while it goes; a page shows no more than that."""
+    """[39] Of a destroyed sandbox 410, also for who waits while it goes; a page shows no more than that."""
     start_preview(g)
     exposed = serve(g)
     host = host_of(g, exposed)

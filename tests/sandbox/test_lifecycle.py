@@ -95,7 +95,7 @@ def test_generation(g):
 
 
 def test_looking(g):
-    """running?wake=0, in any way to write it, makes and starts nothing; nonsense is refused."""
+    """[44] running?wake=0, in any way to write it, makes and starts nothing; nonsense is refused."""
     g.request("PUT", "/v1/sandbox/a", {})
     for no in ("0", "false"):
         equal(g.get(f"/v1/sandbox/a/running?wake={no}").json(), {"running": False}, no)
@@ -121,7 +121,7 @@ def test_restart_needed(g):
 
 
 def test_single_flight(g):
-    """Fifty first requests at once start one container."""
+    """[44] Fifty first requests at once start one container."""
     replies = at_once(50, lambda _: g.request("POST", "/v1/sandbox/a/exec", {"command": "cat /proc/1/stat"},
                                               Accept="application/json"))
     equal({r.status for r in replies}, {200}, "status")
@@ -174,7 +174,7 @@ def limit_files(g, name):
 
 @ground.only("root")
 def test_limits_written(g):
-    """Limits stand in the sandbox's cgroup, v1 or v2, and a quarter of a processor is a quarter."""
+    """[42] Limits stand in the sandbox's cgroup, v1 or v2, and a quarter of a processor is a quarter."""
     limits = {"memory": "64M", "pids": 32, "cpus": 0.25}
     asked = g.request("PUT", "/v1/sandbox/a", {"limits": limits, "start": True})
     equal(asked.status, 200, asked)
@@ -209,7 +209,7 @@ def check_file_limits(g):
 
 @ground.needs_cgroups
 def test_limits(g):
-    """Limits hold: memory says oom and kills one process, not the sandbox; processes are counted."""
+    """[42] Limits hold: memory says oom and kills one process, not the sandbox; processes are counted."""
     hog = ["python3", "-c", "x = []\nfor _ in range(400): x.append(bytearray(1 << 20))"]
     asked = g.request("PUT", "/v1/sandbox/a", {"limits": LIMITS, "start": True})
     equal(asked.status, 200, asked)

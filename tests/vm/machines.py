@@ -102,6 +102,7 @@ def write_disk(path, job):
     with tarfile.open(path, "w") as tar:
         add_text(tar, "job.py", (image.HERE / "job.py").read_bytes())
         add_text(tar, "job.json", json.dumps(job).encode())
+        tar.add(image.ROOT / "README.md", str(image.ROOT / "README.md").lstrip("/"))
         for top in (BUILD, *(image.ROOT / name for name in ("tests", "proto", "base", "scripts"))):
             for folder, _, names in os.walk(top):
                 for file in (pathlib.Path(folder, n) for n in names):

@@ -15,6 +15,9 @@ CASES = (
     ("lifecycle/test_sleep.py", "root", ("test_memory", "test_adopted")),
     ("sandbox/test_lifecycle.py", "root", ("test_limits",)),
     ("sandbox/test_adopt.py", "root", ("test_berthd_and_keeper_killed",)),
+    ("sandbox/test_abilities.py", "root", ()),
+    ("sandbox/test_abilities.py", "delegated", ()),
+    ("sandbox/test_abilities.py", "user", ()),
     ("lifecycle/test_sleep.py", "delegated", ("test_memory", "test_adopted")),
     ("sandbox/test_lifecycle.py", "delegated", ("test_limits",)),
 )
