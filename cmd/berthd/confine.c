@@ -161,7 +161,8 @@ int confine_apply(const struct config *config, struct confinement *ret, struct e
 	if (r < 0)
 		log_warn("landlock cannot be used: %s", strerror(-r));
 	else if (r == 0)
-		log_warn("this kernel has no landlock ABI %d (Linux 5.19, not switched off): files "
+		log_warn("this kernel has no Landlock of ABI %d or newer, or it is switched off: "
+			 "files "
 			 "are guarded by permissions only",
 			 LANDLOCK_ABI_MIN);
 	ret->landlock_abi = r > 0 ? (unsigned)r : 0;

@@ -4,6 +4,7 @@
  * error or "ok". Each layer can be tried alone, since else one would hide a hole in the other.
  *
  * usage: confined all|landlock|seccomp|none STATE RUN CONFIG TOKENS ACCESS_LOG OUTSIDE
+ * ABSTRACT_NAME
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -153,7 +154,7 @@ int main(int argc, char **argv)
 	struct err err;
 	int r = 0;
 
-	if (argc != 8)
+	if (argc != 9)
 		return 2;
 	state = argv[2];
 	outside = argv[7];
@@ -175,7 +176,7 @@ int main(int argc, char **argv)
 		return 1;
 	printf("abi %u\n", strcmp(argv[1], "landlock") == 0 ? (unsigned)r : result.landlock_abi);
 	try_files(&config);
-	try_abstract("berth-confined-test");
+	try_abstract(argv[8]);
 	if (pthread_create(&thread, NULL, try_thread, NULL) == 0)
 		pthread_join(thread, NULL);
 	try_calls();
