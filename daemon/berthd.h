@@ -17,9 +17,16 @@
 struct access_log;
 struct registry;
 
+/* What berthd has put on itself: cmd/berthd/confine.h. */
+struct confinement {
+	unsigned landlock_abi; /* 0: it is not in force */
+	bool has_seccomp;
+};
+
 struct berthd {
 	struct config config;
 	struct host_facts host;
+	struct confinement confinement;
 	struct store *store;
 	struct registry *registry;
 	struct server_limits limits; /* of each server */

@@ -74,7 +74,8 @@ struct config {
 	unsigned drain_ms;        /* "drain" */
 	unsigned max_connections; /* 0: as the server thinks best */
 	unsigned viewer_timeout_ms, init_timeout_ms;
-	bool autostart;                      /* when berthd starts: daemon/autostart.h */
+	bool is_unconfined; /* by a flag only, for debugging: cmd/berthd/confine.h */
+	bool autostart;     /* when berthd starts: daemon/autostart.h */
 	unsigned max_sandboxes, max_running; /* 0: any number */
 	uint64_t memory_floor;               /* in bytes; 0: none */
 };

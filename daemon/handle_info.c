@@ -121,6 +121,15 @@ static void put_keeper(struct json_writer *w, const struct berthd *d)
 	json_object_end(w);
 }
 
+static void put_confined(struct json_writer *w, const struct confinement *c)
+{
+	json_key(w, "confined");
+	json_object(w);
+	put_int(w, "landlock", c->landlock_abi);
+	put_bool(w, "seccomp", c->has_seccomp);
+	json_object_end(w);
+}
+
 static void put_host(struct json_writer *w, struct arena *arena, const struct berthd *d)
 {
 	const struct host_facts *host = &d->host;
@@ -132,6 +141,7 @@ static void put_host(struct json_writer *w, struct arena *arena, const struct be
 	put_int(w, "memory_bytes", host->memory_bytes);
 	put_runtime(w, arena, host);
 	put_keeper(w, d);
+	put_confined(w, &d->confinement);
 	put_cgroups(w, d);
 	put_bool(w, "user_namespaces", host->user_namespaces);
 	put_bool(w, "overlay", host->overlay);

@@ -249,7 +249,15 @@ static int make_file(const char *path, struct err *err)
 	return 0;
 }
 
-/* By path and not by descriptor: closing one would drop SQLite's own locks in this process. */
+/* By a descriptor: a confined berthd cannot change modes by path. */
+static int close_to_others(const char *path)
+{
+	cleanup_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -1 : fchmod(fd, 0600);
+}
+
+/* Before SQLite opens it: to close a descriptor of it later would drop SQLite's own locks. */
 static int prepare_file(const char *path, struct err *err)
 {
 	struct stat st, log;
@@ -262,7 +270,7 @@ static int prepare_file(const char *path, struct err *err)
 		return err_set(err, -errno, ERR_INTERNAL, "it cannot be read: %s", strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, -EINVAL, ERR_CONFLICT, "it is not a regular file");
-	if ((st.st_mode & 077) != 0 && chmod(path, 0600) < 0)
+	if ((st.st_mode & 077) != 0 && close_to_others(path) < 0)
 		return err_set(err, -errno, ERR_INTERNAL, "its mode cannot be set to 0600: %s",
 			       strerror(errno));
 	/* SQLite would take an empty file for a new database, and delete its log. */

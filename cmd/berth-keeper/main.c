@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "cmd/berth-keeper/options.h"
 #include "cmd/berth-keeper/places.h"
+#include "container/confine.h"
 #include "container/keeper.h"
 #include "container/keeper_adopt.h"
 #include "container/monitor.h"
@@ -120,7 +121,7 @@ static int set_up(struct program *p, int *ret_lock_fd, struct err *err)
 		r = enter_userns(p, err);
 	if (r == 0)
 		r = namespaces_enter_mounts(host->is_rootless, &host->cgroup2_fd, err);
-	return r;
+	return r < 0 ? r : confine_keeper(err);
 }
 
 static int run(struct program *p)

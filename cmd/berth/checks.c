@@ -235,6 +235,22 @@ void check_ids(struct findings *findings, const struct host_facts *facts)
 		finding_mend(f, "apt install uidmap");
 }
 
+static void say_confined(struct findings *findings, const struct info *info)
+{
+	bool is_whole = info->confined.landlock && info->confined.seccomp;
+	struct finding *f = finding_add(findings, "confined", is_whole ? FINDING_OK : FINDING_WARN,
+					"berthd: %s", info_confined(info).text);
+
+	if (!info->confined.seccomp && !info->confined.landlock)
+		finding_mend(f, "start berthd without --no-confine; its log says what else is "
+				"in the way");
+	else if (!is_whole)
+		finding_mend(f, "boot a kernel with %s",
+			     info->confined.seccomp
+				     ? "Landlock: Linux 5.19 or newer, \"landlock\" in lsm="
+				     : "CONFIG_SECCOMP_FILTER=y");
+}
+
 static void say_keeper(struct findings *findings, const struct info *info)
 {
 	struct finding *f;
@@ -296,6 +312,8 @@ static void check_info(struct findings *findings, const struct globals *globals)
 	    info_parse(&arena, &answer, &info, &err) == 0) {
 		if (info.keeper_given)
 			say_keeper(findings, &info);
+		if (info.confined_given)
+			say_confined(findings, &info);
 		if (info.capacity_given)
 			say_capacity(findings, &info);
 		findings->abilities = info.abilities;

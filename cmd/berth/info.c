@@ -43,6 +43,13 @@ static const struct json_field keeper_fields[] = {
 	{ NULL },
 };
 
+static const struct json_field confined_fields[] = {
+	{ "landlock", JSON_UINT, AT(confined.landlock) - AT(confined) },
+	{ "seccomp",  JSON_BOOL, AT(confined.seccomp)  - AT(confined) },
+	{ "*",        JSON_IGNORED },
+	{ NULL },
+};
+
 static const struct json_field capacity_fields[] = {
 	{ "max_sandboxes",          JSON_UINT, AT(capacity.max_sandboxes)    - AT(capacity) },
 	{ "max_running",            JSON_UINT, AT(capacity.max_running)      - AT(capacity) },
@@ -83,6 +90,7 @@ static const struct json_field info_fields[] = {
 	{ "runtime",         JSON_OBJECT,  AT(runtime), .fields = runtime_fields },
 	{ "cgroups",         JSON_OBJECT,  AT(cgroups), .fields = cgroups_fields },
 	{ "keeper",          JSON_OBJECT,  AT(keeper), false, AT(keeper_given), keeper_fields },
+	{ "confined",        JSON_OBJECT,  AT(confined), false, AT(confined_given), confined_fields },
 	{ "user_namespaces", JSON_BOOL,    AT(user_namespaces) },
 	{ "overlay",         JSON_BOOL,    AT(overlay) },
 	{ "seccomp",         JSON_BOOL,    AT(seccomp) },
@@ -129,6 +137,18 @@ static void print_have(const char *name, bool have)
 	screen_row(name, "%s", have ? "yes" : "no");
 }
 
+struct info_text info_confined(const struct info *info)
+{
+	struct info_text ret = {"no"};
+
+	if (info->confined.landlock)
+		snprintf(ret.text, sizeof(ret.text), "landlock ABI %" PRIu64 "%s",
+			 info->confined.landlock, info->confined.seccomp ? ", seccomp" : "");
+	else if (info->confined.seccomp)
+		snprintf(ret.text, sizeof(ret.text), "seccomp only");
+	return ret;
+}
+
 static void print_daemon(const struct info *info)
 {
 	print_str("version", info->version);
@@ -147,6 +167,8 @@ static void print_daemon(const struct info *info)
 	print_str("tokens", info->token_file);
 	print_str("socket's group", info->socket_group);
 	print_str("log level", info->log_level);
+	if (info->confined_given)
+		screen_row("confined", "%s", info_confined(info).text);
 	screen_row("connections", "%" PRIu64 " of %" PRIu64, info->connections,
 		   info->limits.connections);
 }

@@ -33,6 +33,11 @@ struct info {
 	} keeper;
 	bool keeper_given;
 	struct {
+		uint64_t landlock; /* its ABI; 0: none */
+		bool seccomp;
+	} confined; /* the daemon itself */
+	bool confined_given;
+	struct {
 		uint64_t head_bytes, headers, body_bytes, connections;
 	} limits;
 	struct {
@@ -53,5 +58,12 @@ extern const struct json_field ability_fields[];
 
 /* Text in `ret` lives in the arena. */
 int info_parse(struct arena *arena, const struct answer *answer, struct info *ret, struct err *err);
+
+struct info_text {
+	char text[64];
+};
+
+/* What the daemon has put on itself: "landlock ABI 7, seccomp", ..., "no". */
+struct info_text info_confined(const struct info *info);
 
 #endif

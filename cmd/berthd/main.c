@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "cmd/berthd/confine.h"
 #include "cmd/berthd/directories.h"
 #include "cmd/berthd/keeper_start.h"
 #include "cmd/berthd/options.h"
@@ -187,10 +188,16 @@ static void on_reload(uv_signal_t *handle, int number)
 	struct program *p = handle->data;
 	unsigned stale = 0;
 	struct err err;
+	int r;
 
 	systemd_notify_reloading();
-	if (reload(p, &stale, &err) < 0)
-		log_error("reload failed, the old settings stay: %s", err.sentence);
+	r = reload(p, &stale, &err);
+	if (r < 0)
+		log_error("reload failed, the old settings stay: %s%s", err.sentence,
+			  r == -EACCES && p->berthd.confinement.landlock_abi
+				  ? " (only files beside those that berthd started with can be "
+				    "opened now: others wait for a restart)"
+				  : "");
 	else
 		log_info("settings and tokens read again");
 	for (unsigned i = 0; i < CONFIG_SETTING_COUNT; i++) {
@@ -341,7 +348,7 @@ static void note_start(struct berthd *b)
 	b->started_ns = uv_hrtime();
 }
 
-/* What needs root, if we are: the last of it is giving it up. */
+/* What needs root, if we are, and what a confined process may not; then no more of either. */
 static int start_privileged(struct program *p, struct err *err)
 {
 	struct berthd *b = &p->berthd;
@@ -356,6 +363,8 @@ static int start_privileged(struct program *p, struct err *err)
 		r = keeper_start_up(&b->config, &p->privileges, &p->keeper_fd, err);
 	if (r == 0)
 		r = privileges_drop(&p->privileges, err);
+	if (r == 0)
+		r = confine_apply(&b->config, &b->confinement, err);
 	return r;
 }
 
@@ -480,6 +489,8 @@ static void announce(const struct program *p)
 	log_info("started version=%s pid=%d socket=%s listen=%s state_dir=%s", BERTH_VERSION,
 		 (int)getpid(), log_value(str_of(b->socket)).text, listen[0] ? listen : "none",
 		 log_value(str_of(b->config.paths.state_dir)).text);
+	log_info("confined landlock=%u seccomp=%s", b->confinement.landlock_abi,
+		 b->confinement.has_seccomp ? "yes" : "no");
 	printf("ready socket=%s", b->socket);
 	if (listen[0])
 		printf(" listen=%s", listen);

@@ -9,7 +9,13 @@
 #include "cmd/places.h"
 
 /* Flags that are not a setting come after the settings. */
-enum { OPTION_CONFIG = CONFIG_SETTING_COUNT, OPTION_HELP, OPTION_VERSION, OPTION_COUNT };
+enum {
+	OPTION_CONFIG = CONFIG_SETTING_COUNT,
+	OPTION_NO_CONFINE,
+	OPTION_HELP,
+	OPTION_VERSION,
+	OPTION_COUNT
+};
 
 #define NAME_WIDTH 22
 #define OPTION_VAL 256 /* what getopt_long() returns for the first row; above any character */
@@ -33,6 +39,7 @@ static const struct option_row rows[] = {
 	{"max-running",  CONFIG_MAX_RUNNING,  "N",         "How many may have a container; the least recently used frozen one gives way."},
 	{"memory-floor", CONFIG_MEMORY_FLOOR, "SIZE",      "Start nothing with less memory available; 0: never mind (default: 5%, 512M at most)."},
 	{"log-level",    CONFIG_LOG_LEVEL,    "LEVEL",     "How much to log: error, warn, info or debug."},
+	{"no-confine",   OPTION_NO_CONFINE,   NULL,        "Do without Landlock and the filter of system calls; for debugging."},
 	{"help",         OPTION_HELP,         NULL,        "Show this text.", "-h"},
 	{"version",      OPTION_VERSION,      NULL,        "Show the version."},
 };
@@ -129,7 +136,7 @@ static int collect(int argc, char **argv, struct flags *ret, struct err *err)
 			ret->action = id == OPTION_HELP ? OPTIONS_HELP : OPTIONS_VERSION;
 			return 0;
 		}
-		ret->values[id] = optarg;
+		ret->values[id] = optarg ? optarg : "";
 	}
 	if (optind < argc)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
@@ -143,6 +150,7 @@ static int apply(const struct flags *flags, struct config *ret, struct err *err)
 	int r = 0;
 
 	config_init(ret);
+	ret->is_unconfined = flags->values[OPTION_NO_CONFINE] != NULL;
 	if (flags->values[OPTION_CONFIG])
 		r = config_read(ret, flags->values[OPTION_CONFIG], err);
 	for (size_t i = 0; i < array_len(rows) && r == 0; i++) {
