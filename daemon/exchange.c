@@ -446,5 +446,6 @@ struct stream *exchange_upgrade(struct exchange *x, const struct upgrade *upgrad
 	x->body.consumer_arg = upgrade->arg;
 	x->body_wanted = true;
 	x->body_complete = false;
+	conn_proceed_soon(x->conn); /* it may have spoken already */
 	return begin_answer(x, 101, "", upgrade->producer, upgrade->arg);
 }

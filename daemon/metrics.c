@@ -58,8 +58,9 @@ static char *put_ms(char *at, uint64_t ms)
 	return put(put_uint(at, ms / 1000), digits, sizeof(digits));
 }
 
-static void sample(struct metrics *m, uint64_t value, char *(*write)(char *at, uint64_t value),
-		   const char *labels, va_list args)
+__attribute__((format(printf, 4, 0))) static void sample(struct metrics *m, uint64_t value,
+							 char *(*write)(char *at, uint64_t value),
+							 const char *labels, va_list args)
 {
 	size_t len = strlen(m->family);
 	char *room = buf_room(&m->text, len + LABELS_MAX + DIGITS_MAX + 8), *at = room;

@@ -43,6 +43,8 @@ def test_half_close(g):
         wire.send(data[5000:])
         wire.end()
         equal(wire.rest(), sha(data), "its digest")
+    with Wire(g, "a", serve(g, "a", "echo"), early=b"early") as wire:
+        equal(wire.read(5), b"early", "what came in front of the 101, and nothing behind it")
     # A server that reads late, and a client that has long gone from its sending side.
     port = serve(g, "a", "gate")
     with Wire(g, "a", port) as wire:
