@@ -22,7 +22,6 @@
 #include "daemon/routes.h"
 #include "daemon/sandbox_sleep.h"
 #include "daemon/upstream.h"
-#include "proto/uri.h"
 
 #define TOLD_MAX     20    /* ports in the sentence */
 #define COMING_UP_MS 10000 /* that a server has which is started with its sandbox */
@@ -184,19 +183,6 @@ static void server_sent(void *arg)
 
 /* --- connecting --- */
 
-static bool is_coming_up(const struct sandbox *sb)
-{
-	if (registry_now_ms() - sb->started_at_ms > COMING_UP_MS)
-		return false;
-	list_for_each (node, &sb->processes) {
-		const struct process *p = list_entry(node, struct process, link);
-
-		if (p->is_autostart && p->state != PROCESS_ENDED)
-			return true;
-	}
-	return false;
-}
-
 static void tell_ports(const struct port_listening *listening, char *text, size_t size)
 {
 	size_t len = 0, shown = listening->len < TOLD_MAX ? listening->len : TOLD_MAX;
@@ -233,7 +219,7 @@ static void refuse(struct wire *w, int error)
 {
 	struct err err;
 
-	if (error == -ECONNREFUSED && is_coming_up(w->sb)) {
+	if (error == -ECONNREFUSED && process_is_coming_up(w->sb, COMING_UP_MS)) {
 		uv_timer_start(&w->again, on_again, AGAIN_MS, 0);
 		return;
 	}
@@ -331,26 +317,6 @@ static void on_gone(void *arg)
 
 /* --- the request --- */
 
-static int take_port(struct exchange *x, uint16_t *ret, struct err *err)
-{
-	struct str text;
-	unsigned port = 0;
-
-	if (uri_decode(exchange_arena(x), exchange_captures(x)->items[1], &text) < 0)
-		text.len = 0;
-	for (size_t i = 0; i < text.len; i++) {
-		bool is_digit = text.at[i] >= '0' && text.at[i] <= '9';
-
-		port = is_digit && port <= UINT16_MAX ? port * 10 + (unsigned)(text.at[i] - '0')
-						      : UINT16_MAX + 1;
-	}
-	if (!port || port > UINT16_MAX || text.len > 5)
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "the port must be a number from 1 to 65535");
-	*ret = (uint16_t)port;
-	return 0;
-}
-
 static int check_upgrade(struct exchange *x, struct err *err)
 {
 	const struct http_head *head = exchange_head(x);
@@ -369,7 +335,7 @@ void handle_connect(struct exchange *x)
 {
 	struct wire *w = calloc(1, sizeof(*w));
 	struct err err;
-	int r = w ? take_port(x, &w->port, &err)
+	int r = w ? handle_port_number(x, &w->port, &err)
 		  : err_set(&err, -ENOMEM, ERR_INTERNAL, "out of memory");
 
 	if (r == 0)

@@ -25,7 +25,7 @@ struct port_call {
 	struct port_request request;
 };
 
-static int find_number(struct exchange *x, uint16_t *ret, struct err *err)
+int handle_port_number(struct exchange *x, uint16_t *ret, struct err *err)
 {
 	struct str text;
 
@@ -161,7 +161,7 @@ static void expose(struct exchange *x, bool is_tunnel)
 	struct port_call *c = NULL;
 	uint16_t number;
 	struct err err;
-	int r = find_number(x, &number, &err);
+	int r = handle_port_number(x, &number, &err);
 
 	if (r == 0)
 		r = is_tunnel ? port_request_parse_tunnel(exchange_arena(x), body, &request, &err)
@@ -203,7 +203,7 @@ void handle_port_delete(struct exchange *x)
 	struct sandbox *sb = NULL;
 	uint16_t number;
 	struct err err;
-	int r = find_number(x, &number, &err);
+	int r = handle_port_number(x, &number, &err);
 
 	if (r == 0)
 		r = handle_find(x, false, &sb, &err);
@@ -227,7 +227,7 @@ void handle_port_get(struct exchange *x)
 	uint16_t number;
 	struct err err;
 
-	if (find_number(x, &number, &err) < 0 || handle_find(x, false, &sb, &err) < 0)
+	if (handle_port_number(x, &number, &err) < 0 || handle_find(x, false, &sb, &err) < 0)
 		exchange_reply_err(x, &err);
 	else
 		reply_port(x, sb, number, port_write);

@@ -3,6 +3,7 @@
 #define BERTH_DAEMON_HANDLE_SANDBOX_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "daemon/exchange.h"
@@ -18,6 +19,9 @@ int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct e
 
 /* The ID that the path names, folded. */
 int handle_path_id(struct exchange *x, struct sandbox_id *ret, struct err *err);
+
+/* The port that the path names behind it. */
+int handle_port_number(struct exchange *x, uint16_t *ret, struct err *err);
 
 /* The Idempotency-Key, empty without one; -EINVAL if it is too long. */
 int handle_key(struct exchange *x, struct str *ret, struct err *err);

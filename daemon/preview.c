@@ -327,20 +327,6 @@ static void on_listing(struct port_connect *c, int result, const struct port_lis
 	page_silent(x, port, listening);
 }
 
-/* It came up a moment ago, and what is to listen in it is started by itself. */
-static bool is_coming_up(const struct sandbox *sb)
-{
-	if (registry_now_ms() - sb->started_at_ms > PREVIEW_LIMIT_MS)
-		return false;
-	list_for_each (node, &sb->processes) {
-		const struct process *p = list_entry(node, struct process, link);
-
-		if (p->is_autostart && p->state != PROCESS_ENDED)
-			return true;
-	}
-	return false;
-}
-
 void visit_refused(struct visit *v, int error)
 {
 	struct err err;
@@ -349,7 +335,7 @@ void visit_refused(struct visit *v, int error)
 	if (error == -ECONNRESET || error == -EPIPE || v->sb->state != SANDBOX_RUNNING) {
 		lost(v);
 	} else if (error == -EAGAIN || error == -ENOBUFS ||
-		   (error == -ECONNREFUSED && is_coming_up(v->sb))) {
+		   (error == -ECONNREFUSED && process_is_coming_up(v->sb, PREVIEW_LIMIT_MS))) {
 		/* Too many ask at once, or too early. */
 		v->state = VISIT_STARTING;
 		patience_begin(v);

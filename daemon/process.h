@@ -122,6 +122,8 @@ void process_adopt_all(struct sandbox *sb);
 void process_lose_all(struct sandbox *sb);
 /* Whether one with `autostart` was lost so, or is about to be: nobody asked for its end. */
 bool process_autostart_ran(const struct sandbox *sb);
+/* It started within the last `limit_ms`, and what may listen in it is started by itself. */
+bool process_is_coming_up(const struct sandbox *sb, int64_t limit_ms);
 /* The end of one of them is not stored yet. */
 bool process_is_ending(const struct sandbox *sb);
 /* The sandbox runs: those that did not come up in this life of it yet. */

@@ -157,6 +157,19 @@ int process_record_restore(struct process *p, const struct process_fact *fact)
 	return r;
 }
 
+bool process_is_coming_up(const struct sandbox *sb, int64_t limit_ms)
+{
+	if (registry_now_ms() - sb->started_at_ms > limit_ms)
+		return false;
+	list_for_each (node, &sb->processes) {
+		const struct process *p = list_entry(node, struct process, link);
+
+		if (p->is_autostart && p->state != PROCESS_ENDED)
+			return true;
+	}
+	return false;
+}
+
 bool process_autostart_ran(const struct sandbox *sb)
 {
 	const struct sandbox_receipt *last = &sb->last_sleep;
