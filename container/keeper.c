@@ -20,7 +20,8 @@
 
 #define LINK_MS      5000  /* the monitor does nothing that takes long */
 #define STOP_MS      15000 /* for children under way when we are told to end */
-#define ERRANDS      4     /* removals and counts at once: they are after the disk */
+#define ERRANDS      4     /* removals at once: they are after the disk */
+#define COUNTS       2     /* of disks; apart, since a sandbox decides how long one takes */
 #define UNSEEN_TIMES 20    /* so much longer do we wait while an exit is not forgotten */
 
 /* --- answers --- */
@@ -93,7 +94,8 @@ static void on_link_ready(struct watch *watch)
 static bool has_work(const struct keeper *k)
 {
 	return k->runtimes.running || k->runtimes.waiting_count || k->syncs.running ||
-	       k->errands.running || k->errands.waiting_count;
+	       k->errands.running || k->errands.waiting_count || k->counts.running ||
+	       k->counts.waiting_count;
 }
 
 void keeper_settle(struct keeper *k)
@@ -220,6 +222,7 @@ static int init(struct keeper *k, int link_fd, struct err *err)
 	job_pool_init(&k->runtimes, &k->loop, 2 * count + 2, KEEPER_QUEUE_MAX);
 	job_pool_init(&k->syncs, &k->loop, 2 * count + 2, KEEPER_QUEUE_MAX);
 	job_pool_init(&k->errands, &k->loop, ERRANDS, KEEPER_ERRANDS_MAX);
+	job_pool_init(&k->counts, &k->loop, COUNTS, KEEPER_ERRANDS_MAX);
 	list_init(&k->usages);
 	for (size_t i = 0; i < KEEPER_BUCKETS; i++)
 		list_init(&k->buckets[i]);

@@ -159,7 +159,7 @@ void keeper_disk_usage(struct keeper *k, const struct sandbox_id *id, struct kee
 	usage->job.on_end = on_usage_end;
 	usage->job.timeout_ms = USAGE_MS;
 	list_append(&k->usages, &usage->node);
-	if (job_queue(&usage->job, &k->errands, false) < 0) {
+	if (job_queue(&usage->job, &k->counts, false) < 0) {
 		keeper_refuse(k, asker, ERR_CAPACITY_EXCEEDED, "too many counts wait already");
 		free_usage(usage);
 	}

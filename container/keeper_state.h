@@ -55,7 +55,7 @@ struct keeper {
 	struct list buckets[KEEPER_BUCKETS];
 	unsigned sandboxes, exited; /* all, and those of them that are HAS_EXITED */
 	unsigned unwanted;          /* starts of a connection that is gone, being undone */
-	struct job_pool runtimes, syncs, errands;
+	struct job_pool runtimes, syncs, errands, counts;
 	struct list usages;
 	struct job sweep; /* of the trash */
 	bool is_sweeping;

@@ -71,17 +71,48 @@ static void add_parent(struct places *p, const char *file, enum landlock_use use
 	add(p, path, use);
 }
 
+/* Landlock opens all that is below a directory, too: then it must not be one that holds others. */
+static bool is_wide(const char *file, const char *state_dir)
+{
+	const char *home = getenv("HOME"), *slash = strrchr(file, '/');
+	size_t len = slash ? (size_t)(slash - file) : 0;
+
+	return len == 0 || (strncmp(state_dir, file, len) == 0 && strchr("/", state_dir[len])) ||
+	       (home && strncmp(home, file, len) == 0 && strchr("/", home[len]));
+}
+
 /*
  * The directory, since whoever changes or rotates a file puts another in its place; and where a
  * link leads.
  */
-static void add_beside(struct places *p, const char *file, enum landlock_use use)
+static void add_near(struct places *p, const char *file, const char *state_dir,
+		     enum landlock_use use)
+{
+	if (!is_wide(file, state_dir)) {
+		add_parent(p, file, use);
+		return;
+	}
+	log_warn(
+		"file=%s only itself can be opened again, and no other in its place: its directory "
+		"holds more than berthd may reach",
+		log_value(str_of(file)).text);
+	/* So that there is something to make a rule for. */
+	if (use == LANDLOCK_APPEND)
+		close(open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+			   0640));
+	snprintf(room(p), PATH_MAX, "%s", file);
+	add(p, p->paths[p->paths_count - 1], use);
+}
+
+static void add_beside(struct places *p, const char *file, const char *state_dir,
+		       enum landlock_use use)
 {
 	cleanup_free char *real = file[0] ? realpath(file, NULL) : NULL;
 
-	add_parent(p, file, use);
+	if (file[0])
+		add_near(p, file, state_dir, use);
 	if (real && strcmp(real, file) != 0)
-		add_parent(p, real, use);
+		add_near(p, real, state_dir, use);
 }
 
 /* The keeper hands out directories of exec groups: whether one is empty is read in it. */
@@ -111,9 +142,9 @@ static void fill(struct places *p, const struct config *config)
 	add_own(p, config->paths.state_dir);
 	add_own(p, config->paths.run_dir);
 	add_parent(p, config->paths.socket, LANDLOCK_REMOVE);
-	add_beside(p, config->file, LANDLOCK_READ);
-	add_beside(p, config->token_file, LANDLOCK_READ);
-	add_beside(p, config->access_log, LANDLOCK_APPEND);
+	add_beside(p, config->file, config->paths.state_dir, LANDLOCK_READ);
+	add_beside(p, config->token_file, config->paths.state_dir, LANDLOCK_READ);
+	add_beside(p, config->access_log, config->paths.state_dir, LANDLOCK_APPEND);
 	add_cgroups(p);
 #ifdef __SANITIZE_ADDRESS__
 	/* Its reports name lines, which stand in the program's own file. */

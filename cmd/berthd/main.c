@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "base/log.h"
 #include "cmd/berthd/confine.h"
 #include "cmd/berthd/directories.h"
+#include "cmd/berthd/file_limit.h"
 #include "cmd/berthd/keeper_start.h"
 #include "cmd/berthd/options.h"
 #include "cmd/berthd/privileges.h"
@@ -35,8 +35,7 @@
 #include "daemon/systemd.h"
 #include "daemon/token.h"
 
-#define SPARE_FDS 32 /* beside connections: the store, the loop, files under way */
-#define ROOM_MIN  16 /* for the connections of one server; with less there is no sense in it */
+#define KEPT_PART 4 /* of the connections: how many to ports may wait for the next visit */
 
 struct program {
 	struct berthd berthd;
@@ -50,7 +49,7 @@ struct program {
 	int lock_fd, keeper_fd;
 	uv_signal_t on_term, on_int, on_hup;
 	unsigned servers_open;
-	bool has_signals;
+	bool has_loop, has_signals;
 	bool is_stopping;
 	int argc;
 	char **argv;
@@ -210,52 +209,7 @@ static void on_reload(uv_signal_t *handle, int number)
 
 /* --- starting --- */
 
-/* Each connection is a file; take what the hard limit gives. */
-static unsigned raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return 1024;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-	return getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > 1u << 20
-		       ? 1u << 20
-		       : (unsigned)limit.rlim_cur;
-}
-
-/*
- * One descriptor per connection: no more than there are, and said if that is less than wanted.
- * `shares`: the connections of each server, and those to ports of sandboxes.
- */
-static int fit_to_files(struct server_limits *limits, unsigned shares, bool is_asked,
-			struct err *err)
-{
-	unsigned files = raise_file_limit(), wanted = limits->connections;
-	unsigned room = files > SPARE_FDS ? (files - SPARE_FDS) / shares : 0;
-
-	if (room < ROOM_MIN)
-		return err_set(
-			err, -EMFILE, ERR_UNSUPPORTED,
-			"only %u files may be open (RLIMIT_NOFILE), and at least %u are needed: "
-			"raise the limit, for example with ulimit -n 1024",
-			files, SPARE_FDS + shares * ROOM_MIN);
-	if (wanted + limits->turned_away <= room)
-		return 0;
-	if (limits->turned_away > room / 8)
-		limits->turned_away = room / 8;
-	if (wanted <= room - limits->turned_away)
-		return 0;
-	limits->connections = room - limits->turned_away;
-	/* A default that has to do with a little less is nobody's concern. */
-	if (is_asked || limits->connections < wanted / 2)
-		log_warn("max_connections lowered from %u to %u: RLIMIT_NOFILE is %u", wanted,
-			 limits->connections, files);
-	return 0;
-}
-
-/* What must come before anything is opened, and the loop itself; else there is nothing to finish.
- */
+/* What must come before anything is opened; else there is nothing to finish. */
 static int prepare(struct program *p, struct err *err)
 {
 	struct berthd *b = &p->berthd;
@@ -271,13 +225,21 @@ static int prepare(struct program *p, struct err *err)
 	b->limits = SERVER_LIMITS_DEFAULT;
 	if (b->config.max_connections)
 		b->limits.connections = b->config.max_connections;
-	r = fit_to_files(&b->limits, has_preview ? 3 : 1, b->config.max_connections, err);
-	if (r < 0)
-		return r;
-	r = uv_loop_init(&p->loop);
+	return file_limit_fit(&b->limits, has_preview ? 3 : 1, b->config.max_connections, err);
+}
+
+/*
+ * After the filter: libuv since 1.45 makes an io_uring for its epoll_ctl() calls, and aborts if
+ * that cannot be used later. Where none can be made it does without.
+ */
+static int make_loop(struct program *p, struct err *err)
+{
+	int r = uv_loop_init(&p->loop);
+
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "the event loop cannot start: %s",
 			       uv_strerror(r));
+	p->has_loop = true;
 	return 0;
 }
 
@@ -422,7 +384,8 @@ static int load_sandboxes(struct program *p, struct err *err)
 				 .limits = limits_of(b),
 				 .autostart = b->config.autostart,
 				 .init_timeout_ms = b->config.init_timeout_ms,
-				 .ports = {b->preview_url, b->preview_bound.host[0] != '\0'},
+				 .ports = {b->preview_url, b->preview_bound.host[0] != '\0',
+					   b->limits.connections / KEPT_PART},
 				 .keeper_fd = p->keeper_fd,
 				 .ready = on_loaded,
 				 .arg = p,
@@ -452,9 +415,11 @@ static int start(struct program *p, struct err *err)
 		   b->config.runtime[0] ? b->config.runtime : NULL); /* as who started us */
 	r = load_tokens(&p->tokens, &b->config, err);
 	if (r == 0)
-		r = make_servers(p, err);
-	if (r == 0)
 		r = start_privileged(p, err);
+	if (r == 0)
+		r = make_loop(p, err);
+	if (r == 0)
+		r = make_servers(p, err);
 	if (r == 0)
 		r = open_store(p, err);
 	if (r == 0)
@@ -535,8 +500,10 @@ static void finish(struct program *p)
 		server_free(b->preview);
 	sockets_close(&p->sockets);
 	tokens_free(p->tokens);
-	uv_run(&p->loop, UV_RUN_DEFAULT);
-	uv_loop_close(&p->loop);
+	if (p->has_loop) {
+		uv_run(&p->loop, UV_RUN_DEFAULT);
+		uv_loop_close(&p->loop);
+	}
 	close_fdp(&p->lock_fd);
 	close_fdp(&p->keeper_fd);
 }
