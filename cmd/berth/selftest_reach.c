@@ -175,11 +175,12 @@ static int try_bytes(struct selftest *t, struct str bytes, const char *what, str
 {
 	cleanup(buf_close) struct buf heard;
 	struct upgrade u;
-	int r = selftest_connect(t, &u), status;
+	int r, status;
 
+	buf_init(&heard, HEARD_MAX);
+	r = selftest_connect(t, &u);
 	if (r < 0)
 		return r;
-	buf_init(&heard, HEARD_MAX);
 	r = selftest_say(t, &u, bytes);
 	if (r == 0)
 		r = selftest_hear(t, &u, "\r\n\r\n", &heard);
