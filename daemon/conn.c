@@ -9,6 +9,7 @@
 #include "base/log.h"
 
 #define BIT(state) (1u << (state))
+#define HUNG_MAX   60 /* looks, of one second each */
 
 /* clang-format off */
 static const char *const names[CONN_STATE_COUNT] = {
@@ -488,9 +489,9 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
 
 static bool is_lost(const struct exchange *x, short events)
 {
-	/* What it has sent before it went away is still to be read. */
+	/* What it has sent before it went away is still to be read, but not for ever. */
 	if (x->is_half_open && !x->body.is_over)
-		return events & POLLERR;
+		return events & POLLERR || (events & POLLHUP && ++x->conn->hung >= HUNG_MAX);
 	return events & (POLLHUP | POLLERR) || (events && x->is_upgraded && !x->body.is_over);
 }
 

@@ -113,6 +113,7 @@ struct conn {
 	struct buf output; /* not handed to the kernel yet */
 	struct buf flying; /* handed to uv_write */
 	uv_write_t write;
+	unsigned hung;      /* looks at a client that is gone, and whose bytes nobody takes */
 	size_t unsent_seen; /* when a slow client's progress was last looked at */
 
 	struct exchange *exchange;

@@ -24,6 +24,7 @@ static void body_resume(void *arg)
 {
 	struct exchange *x = arg;
 
+	x->conn->hung = 0;
 	conn_proceed_soon(x->conn);
 }
 

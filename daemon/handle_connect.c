@@ -26,10 +26,13 @@
 #define TOLD_MAX     20    /* ports in the sentence */
 #define COMING_UP_MS 10000 /* that a server has which is started with its sandbox */
 #define AGAIN_MS     50
+#define ORPHAN_MS    60000 /* that a server has to take what a client left behind */
 
 struct wire {
 	struct exchange *x; /* NULL: the client is gone */
-	struct sandbox *sb;
+	struct sandbox *sb; /* while `again` runs nothing keeps it: it is looked for anew */
+	struct registry *registry;
+	struct sandbox_id id;
 	struct sandbox_wait wait;
 	struct port_connect listing;
 	struct upstream *up;
@@ -129,7 +132,12 @@ static void client_resume(void *arg)
 	upstream_resume(w->up);
 }
 
-/* What it has sent before still arrives. */
+static void on_orphaned(uv_timer_t *timer)
+{
+	wire_close(container_of(timer, struct wire, again));
+}
+
+/* What it has sent before still arrives, unless its server does not want it. */
 static void client_gone(void *arg)
 {
 	struct wire *w = arg;
@@ -142,6 +150,7 @@ static void client_gone(void *arg)
 	}
 	w->is_client_slow = false;
 	upstream_resume(w->up);
+	uv_timer_start(&w->again, on_orphaned, ORPHAN_MS, 0);
 }
 
 static const struct stream_consumer consumer = {client_data, client_end};
@@ -288,8 +297,16 @@ static void on_again(uv_timer_t *timer)
 {
 	struct wire *w = container_of(timer, struct wire, again);
 	struct err err;
-	int r = sandbox_use(w->sb, &w->wait, &err); /* it may have gone meanwhile */
+	int r;
 
+	/* It may have gone meanwhile, or been deleted. */
+	w->sb = registry_find(w->registry, &w->id);
+	if (!w->sb || !w->sb->is_stored)
+		r = err_set(&err, -ENOENT, ERR_NOT_FOUND, "the sandbox was deleted meanwhile");
+	else
+		r = handle_check_generation(w->x, w->sb, &err);
+	if (r == 0)
+		r = sandbox_use(w->sb, &w->wait, &err);
 	if (r < 0)
 		fail(w, &err);
 	else if (r == 1)
@@ -351,6 +368,8 @@ void handle_connect(struct exchange *x)
 		return;
 	}
 	w->x = x;
+	w->registry = w->sb->registry;
+	w->id = w->sb->id;
 	w->wait.done = on_running;
 	w->listing.done = on_listed;
 	list_init(&w->wait.link);

@@ -22,11 +22,17 @@ struct ports {
 	struct ports_config config;
 	struct label_table labels, claims, gone;
 	struct list graves;
+	struct ports_kept kept;
 };
 
 static struct ports *ports_of(const struct sandbox *sb)
 {
 	return registry_ports(sb->registry);
+}
+
+struct ports_kept *ports_kept(const struct sandbox *sb)
+{
+	return &ports_of(sb)->kept;
 }
 
 /* --- finding --- */
@@ -213,6 +219,7 @@ struct ports *ports_new(const struct ports_config *config)
 	if (!ports)
 		return NULL;
 	ports->config = *config;
+	ports->kept.max = config->kept_max;
 	list_init(&ports->graves);
 	if (label_table_init(&ports->labels) < 0 || label_table_init(&ports->claims) < 0 ||
 	    label_table_init(&ports->gone) < 0) {

@@ -98,7 +98,15 @@ void port_write_all(const struct sandbox *sb, struct json_writer *w);
 struct ports_config {
 	struct preview_url url; /* where previews are */
 	bool is_served;         /* there is a listener for them */
+	unsigned kept_max;
 };
+
+/* Connections to ports that wait for the next visit, of all sandboxes: they take descriptors. */
+struct ports_kept {
+	unsigned len, max;
+};
+struct ports_kept *ports_kept(const struct sandbox *sb);
+
 struct ports *ports_new(const struct ports_config *config);
 void ports_free(struct ports *ports);
 /* What was stored, in the order of store_port_load(); `sb`: whose it is, NULL for a tombstone. */

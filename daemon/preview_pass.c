@@ -218,7 +218,7 @@ static int make_lines(struct visit *v, struct buf *lines)
 	const struct http_head *head = exchange_head(v->x);
 	const struct http_response *r = v->response;
 	struct forward_back back = {
-		.keep_length = r->framing == HTTP_NO_BODY && r->has_length,
+		.keep_length = r->framing == HTTP_NO_BODY && r->has_length && r->status != 204,
 		.port = v->port->number,
 		.scheme = v->berthd->preview_url.is_https ? STR("https") : STR("http"),
 		.host = head->host,
@@ -238,7 +238,9 @@ static void finish_answer(struct visit *v, bool has_more)
 			     (struct str){buf_at(&v->trailers), buf_len(&v->trailers)}) == 0)
 		exchange_trailers(v->x, (struct str){buf_at(&trailers), buf_len(&trailers)});
 	buf_close(&trailers);
-	if (v->response->keep_alive && v->is_sent && !has_more)
+	/* A server that gives HEAD a body says more than its answer, maybe only later: that must
+	 * not be what another visitor gets. */
+	if (v->response->keep_alive && v->is_sent && !has_more && !v->parser.is_bodiless)
 		upstream_keep(take(v->upstream));
 	visit_end(v);
 	stream_end(answer, 0);
@@ -247,7 +249,7 @@ static void finish_answer(struct visit *v, bool has_more)
 /* The lines of 1xx are passed on; 100 itself was said by us, when the body was wanted. */
 static void pass_interim(struct visit *v, const struct relay *relay)
 {
-	if (++v->interim > PREVIEW_INTERIM)
+	if (++v->interim > PREVIEW_INTERIM || v->interim_bytes > HTTP_HEAD_MAX)
 		bad_gateway(v, "gives only answers that announce another");
 	else if (relay->status != 100)
 		exchange_interim(v->x, relay);
@@ -282,6 +284,7 @@ static void take_head(struct visit *v, struct str bytes)
 		return;
 	}
 	r = v->response;
+	v->interim_bytes += r->status < 200 ? bytes.len : 0; /* the arena keeps them all */
 	if (r->is_upgrade && !v->is_upgrade) {
 		bad_gateway(v, "switches protocols though nobody asked for it");
 		return;

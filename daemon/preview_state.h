@@ -66,6 +66,7 @@ struct visit {
 	bool is_sent;                        /* the whole request is */
 	bool is_server_full, is_client_full; /* who does not take what the other sends */
 	unsigned interim;
+	size_t interim_bytes;
 	struct http_parser parser; /* of the answer */
 	struct http_response *response;
 	struct stream *answer;

@@ -83,6 +83,7 @@ static void unkeep(struct upstream *u)
 		return;
 	list_remove(&u->idle);
 	u->port->idle_len--;
+	ports_kept(u->sb)->len--;
 }
 
 /* The handle goes before the number has another owner. */
@@ -526,8 +527,10 @@ bool upstream_is_open(const struct upstream *u)
 
 void upstream_keep(struct upstream *u)
 {
+	/* Without a port it may be without a sandbox, too. */
 	if (!u->port || !u->is_connected || u->is_ended || u->is_broken || u->is_shut ||
-	    buf_len(&u->unsent) || u->port->idle_len >= UPSTREAM_IDLE_MAX) {
+	    buf_len(&u->unsent) || u->port->idle_len >= UPSTREAM_IDLE_MAX ||
+	    ports_kept(u->sb)->len >= ports_kept(u->sb)->max) {
 		upstream_close(u);
 		return;
 	}
@@ -535,6 +538,7 @@ void upstream_keep(struct upstream *u)
 	u->is_full = u->is_behind = false;
 	list_append(&u->port->idle, &u->idle);
 	u->port->idle_len++;
+	ports_kept(u->sb)->len++;
 	u->kept_ms = uv_now(loop_of(u));
 	if (!uv_is_active((uv_handle_t *)&u->timer))
 		uv_timer_start(&u->timer, on_timer, UPSTREAM_IDLE_MS, 0);

@@ -24,6 +24,7 @@ static struct {
 	uv_loop_t loop;
 	struct sandbox sb;
 	struct port port;
+	struct ports_kept kept;
 	uint32_t version;
 	/* What init was asked last. */
 	uint16_t type;
@@ -37,6 +38,11 @@ static struct {
 	size_t data_len, total;
 	struct upstream *close_on_data, *keep_on_data;
 } t;
+
+struct ports_kept *ports_kept(const struct sandbox *sb)
+{
+	return &t.kept;
+}
 
 uv_loop_t *registry_loop(const struct registry *registry)
 {
@@ -110,6 +116,7 @@ static void begin(void)
 	memset(&t, 0, sizeof(t));
 	check(uv_loop_init(&t.loop) == 0);
 	t.version = 2;
+	t.kept.max = 2 * UPSTREAM_IDLE_MAX;
 	t.server = -1;
 	t.sb = (struct sandbox){.id = {"one"}, .state = SANDBOX_RUNNING};
 	t.sb.agent = (struct agent *)&t;
@@ -411,7 +418,15 @@ static void test_not_kept(void)
 		all[i] = open_one();
 	for (unsigned i = 0; i < array_len(all); i++)
 		upstream_keep(all[i]);
-	check(t.port.idle_len == UPSTREAM_IDLE_MAX);
+	check(t.port.idle_len == UPSTREAM_IDLE_MAX && t.kept.len == UPSTREAM_IDLE_MAX);
+	upstream_drop_idle(&t.port);
+	check(t.kept.len == 0);
+	t.kept.max = 1;
+	for (unsigned i = 0; i < 2; i++)
+		all[i] = open_one();
+	for (unsigned i = 0; i < 2; i++)
+		upstream_keep(all[i]);
+	check(t.port.idle_len == 1);
 	end("not kept: half-way, without a port, too many");
 }
 
