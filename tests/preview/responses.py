@@ -35,6 +35,7 @@ STATUS_LINES = [(f"status line {text!r}", line(text), BAD) for text in (
     "ICY 200 OK", "200 OK", "", "<html>", "SSH-2.0-OpenSSH_9.2", "+OK", "GET / HTTP/1.1")]
 
 HEADERS = [
+    ("much in answers of 1xx", answer("Link: " + "a" * 6000, status="103 Early Hints") * 8 + sized(5), BAD),
     ("obs-fold", answer("A: b", " c", "Content-Length: 5", body="hello"), BAD),
     ("obs-fold by a tab", answer("A: b", "\tc", "Content-Length: 5", body="hello"), BAD),
     ("a folded length", answer("Content-Length:", " 5", body="hello"), BAD),

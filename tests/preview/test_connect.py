@@ -135,6 +135,24 @@ def test_generation(g):
     equal(state(g), "cold", "it was not woken for another life")
 
 
+def test_deleted(g):
+    """One that is deleted while somebody waits for its server to come up is told as gone."""
+    for i in range(6):
+        name = f"d{i}"
+        put(g, name)
+        start(g, name, ["sleep", "1000"], autostart=True)
+        clients = [g.connect() for _ in range(8)]
+        for c in clients:
+            c.request("GET", f"/v1/sandbox/{name}/connect/9", headers={"Upgrade": "tcp", "Connection": "Upgrade"})
+        until(lambda: g.sandbox(name)["holds"], "they wait")  # pylint: disable=cell-var-from-loop
+        equal(g.request("DELETE", f"/v1/sandbox/{name}").status, 204, "delete")
+        for c in clients:
+            reply = c.getresponse()
+            check(reply.status in (404, 409, 410, 502, 503), reply.status, reply.read())
+            c.close()
+    check(g.berthd.poll() is None, "berthd lives")
+
+
 @needs_cgroups
 def test_frozen(g):
     """A frozen sandbox is woken by a connection, and by bytes on one that stays open meanwhile."""
@@ -283,5 +301,5 @@ def test_token(g):
 
 if __name__ == "__main__":
     main([test_addresses, test_echo, test_half_close, test_close_at_once, test_slow_client, test_refused, test_generation,
-          test_frozen, test_idle, test_stopped, test_ends, test_server_dies, test_many, test_full, test_token],
+          test_deleted, test_frozen, test_idle, test_stopped, test_ends, test_server_dies, test_many, test_full, test_token],
          lambda test: test is not test_token)

@@ -156,7 +156,22 @@ def test_head(g):
             c.send(head("GET /hello HTTP/1.1", host=host_of(g, exposed)))
             equal(c.read().body, b"hello\n", "the same client")
         equal(visit(g, exposed).body, b"hello\n", "the next one")
+    # A body that comes only when the next visitor has asked.
+    with client(g) as c:
+        late = f"/late/0.4/{responses.answer('Content-Length: 44').encode().hex()}/{responses.POISON.encode().hex()}"
+        c.send(head(f"HEAD {late} HTTP/1.1", host=host_of(g, exposed)))
+        equal(c.read("HEAD").status, 200, "its head")
+        equal(visit(g, exposed).body, b"hello\n", "the next one, before that body came")
     settled(g, exposed)
+
+
+def test_no_content(g):
+    """204 has no body, and says nothing of its length."""
+    start_preview(g)
+    exposed = serve(g)
+    said = responses.answer("Content-Length: 0", "X-Seen: 1", status="204 No Content")
+    reply = visit(g, exposed, f"/raw/{said.encode().hex()}")
+    equal((reply.status, reply.headers.get("content-length"), reply.headers.get("x-seen")), (204, None, "1"), reply)
 
 
 def test_late(g):
@@ -410,5 +425,5 @@ def test_many(g):
 
 
 if __name__ == "__main__":
-    main([test_requests, test_responses, test_head, test_late, test_behind, test_routing, test_spoofed, test_tokens,
+    main([test_requests, test_responses, test_head, test_no_content, test_late, test_behind, test_routing, test_spoofed, test_tokens,
           test_destroyed, test_unable, test_slow_answers, test_many], lambda test: False)
