@@ -112,6 +112,8 @@ static int set_up(struct program *p, int *ret_lock_fd, struct err *err)
 
 	if (r == 0)
 		r = places_lock(&p->options, ret_lock_fd, err);
+	if (r == 0)
+		r = places_tell(&p->options, err);
 	if (r < 0)
 		return r;
 	host->ids_mapped = userns_ids();

@@ -161,3 +161,16 @@ int places_lock(const struct options *options, int *ret_fd, struct err *err)
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
+
+int places_tell(const struct options *options, struct err *err)
+{
+	char path[PATH_MAX + 8], fresh[PATH_MAX + 16];
+
+	snprintf(path, sizeof(path), "%s/.state", options->run_dir);
+	snprintf(fresh, sizeof(fresh), "%s/.state.new", options->run_dir);
+	unlink(fresh); /* of one that was killed here */
+	if (symlink(options->state_dir, fresh) < 0 || rename(fresh, path) < 0)
+		return err_set(err, -errno, ERR_INTERNAL, "the link \"%s\" cannot be made: %s",
+			       path, strerror(errno));
+	return 0;
+}

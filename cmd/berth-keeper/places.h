@@ -17,4 +17,7 @@ int places_make(const struct options *options, struct err *err);
  */
 int places_lock(const struct options *options, int *ret_fd, struct err *err);
 
+/* <run>/.state leads to the state directory, for whoever comes and means another one. */
+int places_tell(const struct options *options, struct err *err);
+
 #endif

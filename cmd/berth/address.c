@@ -7,12 +7,41 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
+#define TAIL "/berthd/api.sock"
+
+/*
+ * A keeper that serves that run directory says for which state (berth-keeper's places.h): `up`
+ * alone could begin with another one, and an empty list.
+ */
+static const char *start_words(const char *path, const char *up, char *room, size_t size)
+{
+	size_t len = strlen(path), tail = sizeof(TAIL) - 1;
+	char link[PATH_MAX], state[PATH_MAX];
+	ssize_t n;
+
+	if (!strstr(up, "--")) /* where everything is where it always is */
+		return up;
+	if (len <= tail || len >= sizeof(link) || strcmp(path + len - tail, TAIL) != 0)
+		return up;
+	snprintf(link, sizeof(link), "%.*s/.state", (int)(len - tail), path);
+	n = readlink(link, state, sizeof(state) - 1);
+	if (n <= 0 || memchr(state, ' ', (size_t)n))
+		return up;
+	snprintf(room, size, "berth --state-dir %.*s --run-dir %.*s up", (int)n, state,
+		 (int)(len - tail), path);
+	return room;
+}
+
 int address_failed(const char *path, int error, const char *up, struct err *err)
 {
+	char words[2 * PATH_MAX + 40];
 	struct stat st;
+
+	up = start_words(path, up, words, sizeof(words));
 
 	switch (error) {
 	case ENOENT:

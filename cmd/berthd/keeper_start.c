@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -155,12 +156,35 @@ static int await(const char *socket, int *ret_fd, struct err *err)
 }
 
 /*
+ * Its keeper may have been started for another state directory: it knows other sandboxes, and what
+ * runs there would be strangers to us. An older one does not tell.
+ */
+static int check_state(const struct config *config, struct err *err)
+{
+	char link[PATH_MAX + 8], path[PATH_MAX];
+	struct stat theirs, ours;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "%s/.state", config->paths.run_dir);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n < 0 || stat(link, &theirs) < 0 || stat(config->paths.state_dir, &ours) < 0)
+		return 0;
+	path[n] = '\0';
+	if (theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino)
+		return 0;
+	return err_set(err, -EBUSY, ERR_CONFLICT,
+		       "the berth-keeper of %s serves the state directory %s, not %s: start with "
+		       "--state-dir %s, or with another --run-dir",
+		       config->paths.run_dir, path, config->paths.state_dir, path);
+}
+
+/*
  * A keeper that is there but does not serve was killed and is being started again by its monitor
  * (its socket is still there), or is just beginning or ending: worth a wait. One that was ready may
  * have ended again before we came, having nothing to keep; then there is another try.
  */
-int keeper_start_up(const struct config *config, const struct privileges *p, int *ret_fd,
-		    struct err *err)
+static int find_or_launch(const struct config *config, const struct privileges *p, int *ret_fd,
+			  struct err *err)
 {
 	const struct timespec step = {.tv_nsec = STEP_MS * 1000000L};
 	uint64_t began = now_ms();
@@ -188,4 +212,16 @@ int keeper_start_up(const struct config *config, const struct privileges *p, int
 		if (r == -EBUSY)
 			nanosleep(&step, NULL);
 	}
+}
+
+int keeper_start_up(const struct config *config, const struct privileges *p, int *ret_fd,
+		    struct err *err)
+{
+	int r = find_or_launch(config, p, ret_fd, err);
+
+	if (r == 0)
+		r = check_state(config, err);
+	if (r < 0)
+		close_fdp(ret_fd);
+	return r;
 }

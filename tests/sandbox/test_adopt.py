@@ -57,6 +57,18 @@ def test_berthd_killed(g):
     check_adopted(g, *facts)
 
 
+def test_other_state(g):
+    """A berthd for another state directory is refused by who keeps sandboxes of the first one: none of them is ended."""
+    facts = settle(g)
+    g.kill_berthd()
+    other = g.path("home", "other")
+    berthd, line = g.spawn_berthd("--state-dir", other)
+    equal(berthd.wait(TIMEOUT), 1, "its exit code")
+    check(f"serves the state directory {g.state}, not {other}" in line, line)
+    g.start()
+    check_adopted(g, *facts)
+
+
 def test_berthd_stopped(g):
     """SIGTERM of berthd leaves sandboxes running, too."""
     facts = settle(g)
@@ -260,6 +272,6 @@ def test_deleted_after(g):
     g.check_same(before)
 
 
-main([test_berthd_killed, test_berthd_stopped, test_keeper_killed, test_keeper_killed_at_work,
+main([test_berthd_killed, test_other_state, test_berthd_stopped, test_keeper_killed, test_keeper_killed_at_work,
       test_keeper_gone_for_good, test_end_without_keeper, test_keeper_gone, test_berthd_and_keeper_killed,
       test_all_killed, test_exec_while_away, test_many_groups, test_init_killed_while_away, test_deleted_after])
