@@ -47,7 +47,7 @@ static const struct attempt attempts[] = {
 	{"io_uring_setup",    425, {1, 0}},
 	{"io_uring_enter",    426, {-1, 0, 0}},
 	{"io_uring_register", 427, {-1, 0, 0}},
-	{"kexec_load",        SYS_kexec_load, {0, 0, 0}},
+	{"kexec_load",        SYS_kexec_load, {0, 1, 0}}, /* with none it would drop what is loaded */
 	{"kexec_file_load",   320, {-1, -1, 0}},
 	{"init_module",       SYS_init_module, {0, 0, 0}},
 	{"finit_module",      313, {-1, 0, 0}},

@@ -264,19 +264,27 @@ static void try_netlink(void)
 	close(fd);
 }
 
+/* What succeeds is taken back at once: whoever has this hole has a network to lose. */
 int try_routes(char **args)
 {
-	struct ifreq address = {.ifr_name = "lo:1"}, down = {.ifr_name = "lo"};
-	struct sockaddr_in *at = (struct sockaddr_in *)&address.ifr_addr;
-	struct rtentry route = {.rt_flags = RTF_UP, .rt_dev = (char[]){"lo"}};
+	const struct sockaddr_in nowhere = {.sin_family = AF_INET,
+					    .sin_addr.s_addr = htonl(0xc0000209)};
+	struct ifreq address = {.ifr_name = "lo:1"}, same = {.ifr_name = "lo"},
+		     gone = {.ifr_name = "lo:1"};
+	struct rtentry route = {.rt_flags = RTF_UP | RTF_HOST, .rt_dev = (char[]){"lo"}};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	at->sin_family = AF_INET;
-	at->sin_addr.s_addr = htonl(0xc0000209);
-	memcpy(&route.rt_dst, &(struct sockaddr_in){.sin_family = AF_INET}, sizeof(route.rt_dst));
-	memcpy(&route.rt_genmask, &route.rt_dst, sizeof(route.rt_genmask));
-	try_ioctl("an address can be added", SIOCSIFADDR, &address);
+	memcpy(&address.ifr_addr, &nowhere, sizeof(nowhere));
+	memcpy(&route.rt_dst, &nowhere, sizeof(nowhere));
 	try_ioctl("a route can be added", SIOCADDRT, &route);
-	try_ioctl("an interface can be shut", SIOCSIFFLAGS, &down);
+	ioctl(fd, SIOCDELRT, &route);
+	try_ioctl("an address can be added", SIOCSIFADDR, &address);
+	ioctl(fd, SIOCSIFFLAGS, &gone);
+	/* As it is: what may be set so may be shut, too. */
+	if (ioctl(fd, SIOCGIFFLAGS, &same) == 0)
+		try_ioctl("an interface can be shut", SIOCSIFFLAGS, &same);
+	if (fd >= 0)
+		close(fd);
 	try_netlink();
 	return probe_end();
 }
