@@ -71,14 +71,23 @@ static void add_parent(struct places *p, const char *file, enum landlock_use use
 	add(p, path, use);
 }
 
-/* Landlock opens all that is below a directory, too: then it must not be one that holds others. */
-static bool is_wide(const char *file, const char *state_dir)
+/* Whether the directory that `file` is in is `dir`, or has it somewhere below. */
+static bool is_above(const char *file, size_t len, const char *dir)
+{
+	return strncmp(dir, file, len) == 0 && (dir[len] == '/' || !dir[len]);
+}
+
+/*
+ * Landlock opens all that is below a directory, too: then it must not be one that holds others.
+ * What is in the state may be read: berthd sees it all pass by.
+ */
+static bool is_wide(const char *file, const char *state_dir, enum landlock_use use)
 {
 	const char *home = getenv("HOME"), *slash = strrchr(file, '/');
 	size_t len = slash ? (size_t)(slash - file) : 0;
 
-	return len == 0 || (strncmp(state_dir, file, len) == 0 && strchr("/", state_dir[len])) ||
-	       (home && strncmp(home, file, len) == 0 && strchr("/", home[len]));
+	return len == 0 || (home && is_above(file, len, home)) ||
+	       (use != LANDLOCK_READ && is_above(file, len, state_dir));
 }
 
 /*
@@ -88,7 +97,7 @@ static bool is_wide(const char *file, const char *state_dir)
 static void add_near(struct places *p, const char *file, const char *state_dir,
 		     enum landlock_use use)
 {
-	if (!is_wide(file, state_dir)) {
+	if (!is_wide(file, state_dir, use)) {
 		add_parent(p, file, use);
 		return;
 	}

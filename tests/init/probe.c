@@ -74,17 +74,29 @@ static _Noreturn void run_away(void)
 	}
 }
 
+/* It is ready only when the one that is away is deaf. */
 static _Noreturn void misbehave(int runners)
 {
+	int ends[2];
+	char x;
+
 	for (int i = 0; i < runners; i++) {
 		if (fork() == 0)
 			run_away();
 	}
+	if (pipe(ends) < 0)
+		_exit(1);
 	if (fork() == 0) {
 		daemonize();
+		close(ends[0]);
+		close(ends[1]);
 		for (;;)
 			pause();
 	}
+	close(ends[1]);
+	if (read(ends[0], &x, 1) != 0)
+		_exit(1);
+	close(ends[0]);
 	printf("ready\n");
 	fflush(stdout);
 	for (;;)

@@ -155,7 +155,7 @@ def reboot(g, **settings):
     for name in os.listdir(g.run):
         path = os.path.join(g.run, name)
         if os.path.isdir(path):
-            shutil.rmtree(path)
+            (os.unlink if os.path.islink(path) else shutil.rmtree)(path)
         else:
             os.remove(path)
     configure(g, **settings)
