@@ -164,7 +164,7 @@ class Ground(place.Place):
             self.own_keepers.append(process)
         return ["--keeper", "await"]
 
-    def spawn_berthd(self, *flags, runtime=None, files=None):
+    def spawn_berthd(self, *flags, runtime=None, files=None, env=None):
         """files: how many it may have open."""
         flags = [*self.await_keeper(), *flags]
 
@@ -179,7 +179,7 @@ class Ground(place.Place):
             [self.path("berthd"), "--state-dir", self.state, "--run-dir", self.run,
              "--runtime", runtime or self.runtime, *flags],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, cwd="/",
-            env={**os.environ, "BERTH_SECRET_OF_THE_DAEMON": "1"},
+            env={**os.environ, "BERTH_SECRET_OF_THE_DAEMON": "1", **(env or {})},
             preexec_fn=prepare)
         ready, _, _ = select.select([process.stdout], [], [], TIMEOUT)
         line = process.stdout.readline().decode() if ready else "(silence)"

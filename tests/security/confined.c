@@ -51,6 +51,14 @@ static int try_open(const char *dir, const char *name, int flags)
 	return fd;
 }
 
+static int try_beside(const char *file, const char *name, int flags)
+{
+	char dir[PATH_MAX];
+
+	snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(file, '/') - file), file);
+	return try_open(dir, name, flags);
+}
+
 static void try_files(const struct config *config)
 {
 	char from[PATH_MAX], to[PATH_MAX];
@@ -68,8 +76,11 @@ static void try_files(const struct config *config)
 	say("config-read", try_open(config->file, "", O_RDONLY));
 	say("config-write", try_open(config->file, "", O_WRONLY));
 	say("tokens-read", try_open(config->token_file, "", O_RDONLY));
+	say("tokens-beside", try_beside(config->token_file, "beside", O_RDONLY));
 	say("log-append", try_open(config->access_log, "", O_WRONLY | O_APPEND | O_CREAT));
 	say("log-read", try_open(config->access_log, "", O_RDONLY));
+	say("log-beside", try_beside(config->access_log, "beside", O_WRONLY | O_APPEND));
+	say("log-make", try_beside(config->access_log, "new", O_WRONLY | O_APPEND | O_CREAT));
 	say("log-unlink", unlink(config->access_log));
 	say("outside-read", try_open(outside, "secret", O_RDONLY));
 	say("outside-write", try_open(outside, "secret", O_WRONLY));

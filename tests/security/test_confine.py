@@ -14,6 +14,8 @@ import ground  # noqa: E402
 from ground import check, equal, main, needs_root, until  # noqa: E402
 
 CLOEXEC = 0o2000000
+NOBODY = 65534
+MAKE_RING = "import ctypes; exit(ctypes.CDLL(None).syscall(425, 1, ctypes.create_string_buffer(120)) < 0)"
 # As container/confine.h lists them: what is not here has no way back.
 KEPT = {"chown": 0, "dac_override": 1, "fowner": 3, "fsetid": 4, "kill": 5, "setgid": 6, "setuid": 7,
         "setpcap": 8, "net_bind_service": 10, "net_admin": 12, "sys_admin": 21,
@@ -21,7 +23,8 @@ KEPT = {"chown": 0, "dac_override": 1, "fowner": 3, "fsetid": 4, "kill": 5, "set
 
 # What must work in each form, and what must not: by each layer alone and by both.
 WORKS = ["own-mkdir", "own-make", "own-move", "own-truncate", "own-unlink", "own-rmdir", "config-read",
-         "tokens-read", "log-append", "null", "urandom", "meminfo", "group", "socket-unix", "kill-self"]
+         "tokens-read", "tokens-beside", "log-append", "log-beside", "log-make", "null", "urandom", "meminfo",
+         "group", "socket-unix", "kill-self"]
 LANDLOCK = {"config-write": "EACCES", "log-read": "EACCES", "log-unlink": "EACCES",
             "outside-read": "EACCES", "outside-write": "EACCES",
             "outside-make": "EACCES", "state-make": "EACCES", "thread-outside": "EACCES",
@@ -33,6 +36,9 @@ SECCOMP = {"chmod": "EPERM", "link": "EPERM", "unshare": "EPERM", "mount": "EPER
            "process_vm_writev": "EPERM", "pidfd_open": "EPERM", "io_uring_setup": "ENOSYS",
            "bind-tcp": "EPERM", "execve": "EPERM", "socket-inet": "ENOSYS", "socket-netlink": "ENOSYS",
            "tiocsti": "ENOSYS"}
+# Where a directory holds more than the file.
+WIDE = {"tokens-read": "ok", "log-append": "ok", "tokens-beside": "EACCES", "log-beside": "EACCES", "log-make": "EACCES",
+        "log-read": "EACCES", "log-unlink": "EACCES", "outside-read": "EACCES", "outside-write": "EACCES"}
 # The sanitizers need these calls themselves.
 SECCOMP_RELEASE = {"mmap-wx": "ENOSYS", "mprotect-x": "ENOSYS", "kill-parent": "ENOSYS", "ptrace": "EPERM",
                    "fork": "ENOSYS"}
@@ -101,15 +107,16 @@ def test_descriptors(g):
         equal(open_across_exec(pid), [], name)
 
 
-def attempts(g, layers):
-    """By name what `confined` was answered, in directories of its own."""
+def attempts(g, layers, keys="keys", log="log", home="home"):
+    """By name what `confined` was answered, with its files in these directories; there is no log yet."""
     base = g.path("confined")
-    places = {name: os.path.join(base, name) for name in ("state", "run", "etc", "keys", "log", "outside")}
+    places = {name: os.path.normpath(os.path.join(base, name)) for name in ("state", "run", "etc", keys, log, home, "outside")}
     for place in (*places.values(), places["state"] + "/berthd", places["run"] + "/berthd"):
         os.makedirs(place, exist_ok=True)
-    files = [os.path.join(places["etc"], "berth.json"), os.path.join(places["keys"], "tokens"),
-             os.path.join(places["log"], "access.log")]
-    for path in (*files, os.path.join(places["outside"], "secret")):
+    files = [os.path.join(places["etc"], "berth.json"), os.path.join(places[keys], "tokens"),
+             os.path.join(places[log], "access.log")]
+    for path in (*files[:2], *(os.path.join(places[name], "beside") for name in (keys, log)),
+                 os.path.join(places["outside"], "secret")):
         with open(path, "w", encoding="utf-8") as file:
             file.write("x\n")
     if not g.is_root:
@@ -124,6 +131,7 @@ def attempts(g, layers):
         done = subprocess.run(
             [g.path("confined-program"), layers, places["state"], places["run"], *files, places["outside"], name],
             capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+            env={**os.environ, "HOME": places[home]},
             preexec_fn=g.become_user if g.is_user_to_be else None)
     check(done.returncode in (0, 2), layers, done.returncode, done.stderr)
     return dict(line.split(" ", 1) for line in done.stdout.splitlines())
@@ -175,6 +183,44 @@ def test_both(g):
     compare(got, {**by_landlock(int(got["abi"])), **seccomp}, "both")
 
 
+def test_wide(g):
+    """of directories that hold a home only the files themselves can be opened; one with the state can be read, not written."""
+    put_program(g)
+    for layout in ({"keys": "above/home", "home": "above/home"}, {"log": "above/home", "home": "above/home"},
+                   {"keys": "above", "home": "above/home"}, {"log": "above", "home": "above/home"},
+                   {"keys": "state"}, {"log": "state"}, {"keys": "."}, {"log": "."}):
+        got = attempts(g, "landlock", **layout)
+        narrow = {"tokens-beside": "ok"} if "log" in layout or layout["keys"] == "state" else {}
+        if "keys" in layout:
+            narrow |= {"log-beside": "ok", "log-make": "ok"}
+        wanted = {**WIDE, **narrow}
+        equal({name: got.get(name) for name in wanted}, wanted, layout)
+        ground.shutil.rmtree(g.path("confined"))
+
+
+def has_ring(pid):
+    found = subprocess.run(["ls", "-l", f"/proc/{pid}/fd"], capture_output=True, text=True, check=False).stdout
+    check("socket:" in found, found)
+    return "io_uring" in found
+
+
+def test_ring(g):
+    """with a libuv that makes an io_uring for its loop berthd serves, and has none."""
+    library, options = g.path("libring.so"), os.environ.get("ASAN_OPTIONS", "detect_leaks=1")
+    ground.shutil.copy(os.path.join(g.build, "tests", "security", "libring.so"), library)
+    os.chmod(library, 0o755)
+    who = {"user": NOBODY} if g.is_root else {"preexec_fn": g.become_user if g.is_user_to_be else None}
+    can_be_made = subprocess.run(["/usr/bin/python3", "-c", MAKE_RING], check=False, **who).returncode == 0
+    for flags, wanted in (([], False), (["--no-confine"], can_be_made)):
+        g.berthd.terminate()
+        equal(g.berthd.wait(ground.TIMEOUT), 0, "exit code")
+        # The library stands before the sanitizer's.
+        g.start(*flags, env={"LD_PRELOAD": library, "ASAN_OPTIONS": options + ":verify_asan_link_order=0"})
+        equal(g.get("/health").status, 200, "health")
+        equal(g.out("a", "echo served"), "served\n", "exec")
+        equal(has_ring(g.berthd.pid), wanted, f"io_uring with {flags}")
+
+
 def test_off(g):
     """--no-confine is said in the log and by /v1/info."""
     g.berthd.terminate()
@@ -185,4 +231,5 @@ def test_off(g):
     check("--no-confine" in g.log_text(), "the log")
 
 
-main([test_berthd, test_keeper, test_descriptors, test_free, test_landlock, test_seccomp, test_both, test_off])
+main([test_berthd, test_keeper, test_descriptors, test_free, test_landlock, test_seccomp, test_both, test_wide, test_ring,
+      test_off])
