@@ -1,14 +1,16 @@
 """What sandboxes use: GET .../stats, `usage` elsewhere, and figures of each in GET /metrics."""
 
 import os
+import select
 import signal
 import threading
 import time
 
-from ground import at_once, check, equal, main, until
+from ground import at_once, check, equal, main, stat_of, until
 from metrics_api import metrics
 
 MB = 1 << 20
+WALKS = 2  # of disks, that the keeper has at once
 CONTAINER = ("cpu_ms", "memory_bytes", "memory_peak_bytes", "pids", "oom_kills", "at")
 
 
@@ -176,6 +178,69 @@ def test_gone(g):
     equal(g.get("/v1/sandbox/a/stats").status, 404, "gone")
 
 
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return set(map(int, file.read().split()))
+
+
+def state_of(pid):
+    return (stat_of(pid) or ["gone"])[0]
+
+
+class Held:
+    """New children of the keeper, that stand still as if they had more to do than they ever can."""
+
+    def __init__(self, g):
+        self.keeper = g.keeper()
+        self.others, self.pids = children(self.keeper), set()
+
+    def catch(self):
+        for pid in children(self.keeper) - self.others - self.pids:
+            try:
+                os.kill(pid, signal.SIGSTOP)
+            except ProcessLookupError:
+                continue
+            if until(lambda p=pid: state_of(p) in ("T", "Z", "X", "gone") and state_of(p), "it to stop") == "T":
+                self.pids.add(pid)
+
+    def release(self):
+        for pid in self.pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def hold_walk(g, name, held):
+    """A client that waits for a count of that disk: its walk stands still, or does not begin behind those that do."""
+    while True:
+        client, count, end = g.raw(), len(held.pids), time.monotonic() + 0.5
+        client.send(f"GET /v1/sandbox/{name}/stats?disk=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        while not select.select([client.sock], [], [], 0)[0]:
+            held.catch()
+            if len(held.pids) > count or (count >= WALKS and time.monotonic() > end):
+                return client
+        client.close()  # it was too fast for us, and is told again for a second
+
+
+def test_walks(g):
+    """A sandbox is deleted while walks over the disks of others take for ever."""
+    names = ("a", "b", "c", "d")
+    at_once(len(names), lambda i: g.out(names[i], "seq -f /workspace/%.0f 5000 | xargs touch"))
+    g.out("other", "true")
+    held, clients = Held(g), []
+    try:
+        for name in names:
+            clients.append(hold_walk(g, name, held))
+        connection = g.connect(20)
+        connection.request("DELETE", "/v1/sandbox/other")
+        equal(connection.getresponse().status, 204, "delete")
+        connection.close()
+        equal([state_of(pid) for pid in held.pids], ["T"] * WALKS, "walks that stand still")
+    finally:
+        held.release()
+    for client in clients:
+        equal(client.read().status, 200, "a count")
+        client.close()
+
+
 def test_list(g):
     """With usage=1 all are measured, and disks are counted for the next time."""
     for name in ("a", "b", "c"):
@@ -247,5 +312,5 @@ def test_traffic(g):
 
 
 if __name__ == "__main__":
-    main([test_form, test_cpu, test_memory, test_disk, test_asleep, test_adopted, test_no_keeper, test_gone, test_list,
-          test_metrics, test_many, test_traffic])
+    main([test_form, test_cpu, test_memory, test_disk, test_asleep, test_adopted, test_no_keeper, test_gone, test_walks,
+          test_list, test_metrics, test_many, test_traffic])
