@@ -1,5 +1,6 @@
 """Previews: what a visitor asks reaches the server inside, and what it says comes back, byte for byte."""
 
+import json
 import os
 import socket
 import sys
@@ -95,6 +96,37 @@ def test_kept(g):
     visitor.close()
     bodies = [visit(g, exposed, "/seen", "POST", b"x" * n).json()["size"] for n in (0, 1, 70000)]
     equal(bodies, [0, 1, 70000], "bodies")
+
+
+def test_kept_together(g):
+    """Over all ports no more are kept than a quarter of the connections that there may be; all are served."""
+    config = g.path("config.json")
+    with open(config, "w", encoding="utf-8") as file:
+        json.dump({"max_connections": 8}, file)
+    os.chmod(config, 0o644)
+    start_preview(g, "--config", config)
+    exposed = {port: serve(g, port=port) for port in range(8000, 8006)}
+    ports = list(exposed)
+
+    def kept():
+        rows = [line.split() for line in g.out("a", "cat /proc/net/tcp").splitlines()[1:]]
+        return sorted(port for row in rows if row[3] == "01" and (port := int(row[1].split(":")[1], 16)) in exposed)
+
+    def visit_all(chosen):
+        equal({visit(g, exposed[port]).body for port in chosen * 2}, {b"hello\n"}, "answers")
+
+    def await_kept(wanted):
+        try:
+            until(lambda: kept() == wanted, "those that are kept", 10)
+        finally:
+            equal(kept(), wanted, "kept")
+
+    visit_all(ports)
+    await_kept(ports[:2])
+    for port in ports[:2]:
+        equal(g.request("DELETE", f"/v1/sandbox/a/port/{port}").status, 204, "unexpose")
+    visit_all(ports[2:])
+    await_kept(ports[2:4])
 
 
 def test_streams(g):
@@ -284,5 +316,5 @@ def test_activity(g):
 
 
 if __name__ == "__main__":
-    main([test_plain, test_addresses, test_nobody, test_kept, test_streams, test_early, test_events, test_trailers, test_upgrade,
-          test_frozen, test_waking, test_activity], lambda test: False)
+    main([test_plain, test_addresses, test_nobody, test_kept, test_kept_together, test_streams, test_early, test_events,
+          test_trailers, test_upgrade, test_frozen, test_waking, test_activity], lambda test: False)
