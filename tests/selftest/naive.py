@@ -10,6 +10,7 @@ import os
 import pty
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -230,3 +231,17 @@ class Naive(Api):
                         os.kill(int(pid), signal.SIGKILL)
             except OSError:
                 pass
+
+
+class Fragile(Naive):
+    """Answers the first bytes that are no request as one should, and is gone."""
+
+    def serve(self, sock):
+        if sock.recv(1, socket.MSG_PEEK).isalpha():
+            super().serve(sock)
+            return
+        with sock:
+            self.listener.shutdown(socket.SHUT_RDWR)
+            self.thread.join()
+            self.listener.close()
+            sock.sendall(b"HTTP/1.1 400 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")

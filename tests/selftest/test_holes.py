@@ -1,6 +1,7 @@
-"""`berth selftest` against a daemon without walls: every check must find its hole.
+"""`berth selftest` against a daemon without walls: every check must find its hole. One that dies of it is a hole, too.
 
-usage: test_holes.py BUILD_DIR. As nobody in particular, in a network of its own that leads nowhere.
+usage: test_holes.py BUILD_DIR [gone]     gone: only the one that dies
+As nobody in particular, in a network of its own that leads nowhere.
 """
 
 import ctypes
@@ -13,9 +14,9 @@ import subprocess
 import sys
 import tempfile
 
-from naive import Naive
+from naive import Fragile, Naive
 
-BUILD = os.path.abspath(sys.argv[1])
+BUILD, IS_BRIEF = os.path.abspath(sys.argv[1]), sys.argv[2:] == ["gone"]
 NOBODY = 65533
 NEW_USER_AND_NET = 0x10000000 | 0x40000000
 CHECKS = (1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 18, 23, 25, 26, 27, 28, 29, 33, 37, 40, 41, 42)
@@ -55,21 +56,48 @@ def is_expected(number):
     return True
 
 
-def run(place):
+def run(place, kind, *numbers):
     listener = socket.socket(socket.AF_UNIX)
-    path = os.path.join(place, "api.sock")
+    path, workspace = (os.path.join(place, kind.__name__ + end) for end in (".sock", ""))
     listener.bind(path)
     listener.listen(64)
     os.chmod(path, 0o666)
-    os.makedirs(os.path.join(place, "workspace"))
-    naive = Naive(listener, os.path.join(place, "workspace"))
+    os.makedirs(workspace)
+    naive = kind(listener, workspace)
     try:
-        return subprocess.run([os.path.join(place, "berth"), "--socket", path, "--json", "selftest"], timeout=170,
-                              stdout=subprocess.PIPE, check=False, env={**os.environ, "TMPDIR": place})
+        return subprocess.run([os.path.join(place, "berth"), "--socket", path, "--json", "selftest", *numbers],
+                              timeout=170, stdout=subprocess.PIPE, check=False, env={**os.environ, "TMPDIR": place})
     finally:
         naive.end_all()
         if naive.failures:
             print(f"# the daemon: {naive.failures}")
+
+
+def judge_naive(place):
+    """Its test points."""
+    done = run(place, Naive)
+    answer = json.loads(done.stdout)
+    found = {check["number"]: check for check in answer["checks"]}
+    left = [name for name in os.listdir(place) if name.startswith("berth-selftest-")]
+    points = [("the exit code is 1", done.returncode == 1 and answer["ok"] is False),
+              ("every check is there", sorted(found) == sorted(CHECKS)),
+              ("the canary is gone", not left)]
+    for number in CHECKS:
+        row = found.get(number, {"status": "missing", "message": ""})
+        points.append((f"{number}: {row['status']}, {row['message']}",
+                       row["status"] == "hole" or not is_expected(number)))
+    return points
+
+
+def judge_fragile(place):
+    """Its test point."""
+    done = run(place, Fragile, "40")
+    try:
+        row = json.loads(done.stdout)["checks"][0]
+    except ValueError:
+        row = {"status": f"exit code {done.returncode}", "message": "no verdict"}
+    return (f"gone at 40: {row['status']}, {row['message']}",
+            (done.returncode, row["status"], "did not survive" in row["message"]) == (1, "hole", True))
 
 
 def main():
@@ -78,19 +106,9 @@ def main():
     if os.getuid() == 0:
         os.chown(place, NOBODY, NOBODY)
     leave_the_network()
-    print(f"1..{len(CHECKS) + 3}", flush=True)
+    print(f"1..{1 if IS_BRIEF else len(CHECKS) + 4}", flush=True)
     try:
-        done = run(place)
-        answer = json.loads(done.stdout)
-        found = {check["number"]: check for check in answer["checks"]}
-        left = [name for name in os.listdir(place) if name.startswith("berth-selftest-")]
-        points = [("the exit code is 1", done.returncode == 1 and answer["ok"] is False),
-                  ("every check is there", sorted(found) == sorted(CHECKS)),
-                  ("the canary is gone", not left)]
-        for number in CHECKS:
-            row = found.get(number, {"status": "missing", "message": ""})
-            points.append((f"{number}: {row['status']}, {row['message']}",
-                           row["status"] == "hole" or not is_expected(number)))
+        points = [judge_fragile(place), *([] if IS_BRIEF else judge_naive(place))]
         for number, (title, is_good) in enumerate(points, 1):
             print(f"{'ok' if is_good else 'not ok'} {number} - {title}")
     finally:
