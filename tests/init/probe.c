@@ -84,7 +84,7 @@ static _Noreturn void misbehave(int runners)
 		if (fork() == 0)
 			run_away();
 	}
-	if (pipe(ends) < 0)
+	if (pipe2(ends, O_CLOEXEC) < 0)
 		_exit(1);
 	if (fork() == 0) {
 		daemonize();
