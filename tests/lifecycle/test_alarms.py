@@ -272,6 +272,7 @@ def test_cannot_start(g):
     check("settings cannot be read" in failed["last_run"]["error"], failed)
     equal((failed["last_run"]["started_at"], failed["last_run"]["reason"], failed["next_at"]),
           (None, None, failed["at"]), failed)
+    await_events(g, "alarm_failed", 2)  # each is stored for itself
     g.kill_berthd()
     g.start()
     until(lambda: alarm(g)["last_run"]["attempts"] >= 3, "a third, by another berthd")
