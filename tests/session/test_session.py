@@ -328,11 +328,17 @@ def test_queue(g):
     equal(results, [f"{i}\n" for i in range(8)], "side by side")
     with begin(g, "one", "echo on; sleep 1000") as events:
         next(iter(events))
-        replies = at_once(70, lambda i: g.request("POST", "/v1/sandbox/a/exec", {"command": "true"}, Session_Id="one").status
-                          if i else (until(lambda: sessions(g)["one"]["waiting"] == 64, "the queue to be full"),
-                                     g.request("DELETE", "/v1/sandbox/a/session/one").status)[1])
-    # Who comes while it is being deleted is told so.
-    equal(sorted(set(replies) - {409}), [204, 404, 503], "too many wait, then all of it is deleted")
+
+        def ask():
+            return g.request("POST", "/v1/sandbox/a/exec", {"command": "true"}, Session_Id="one").status
+
+        def when_full():
+            until(lambda: sessions(g)["one"]["waiting"] == 64, "the queue to be full")
+            return ask(), g.request("DELETE", "/v1/sandbox/a/session/one").status
+
+        replies = at_once(65, lambda i: ask() if i else when_full())
+    equal(replies[0], (503, 204), "one too many, and then all of it is deleted")
+    equal(set(replies[1:]), {404}, "those that waited")
 
 
 def test_survivors(g):
