@@ -26,13 +26,14 @@ struct container_limits {
 	uint64_t memory_bytes, swap_bytes; /* 0: the default */
 	uint32_t cpu_milli, pids, files;
 	uint64_t file_size;
+	uint64_t disk_bytes, inodes;
 };
 
 struct container_spec {
 	struct sandbox_id id;
 	uint64_t generation;
 	char image[64];
-	bool is_read_only;
+	bool is_read_only, is_ephemeral;
 	struct container_limits limits;
 };
 

@@ -85,7 +85,7 @@ static uint32_t tell_known(struct keeper *k, bool is_counted_only)
 void keeper_greet(struct keeper *k)
 {
 	struct keeper_welcome welcome = {
-		.version = FRAME_VERSION,
+		.version = KEEPER_VERSION,
 		.abilities = container_host_abilities(k->host),
 		.known = tell_known(k, true),
 		.runtime = str_of(container_host_runtime(k->host)),
@@ -118,12 +118,15 @@ static int read_spec(const struct keeper_start *start, struct container_spec *re
 	*ret = (struct container_spec){
 		.generation = start->generation,
 		.is_read_only = start->flags & KEEPER_START_READ_ONLY,
+		.is_ephemeral = start->flags & KEEPER_START_EPHEMERAL,
 		.limits = {.memory_bytes = start->memory_bytes,
 			   .swap_bytes = start->swap_bytes,
 			   .cpu_milli = start->cpu_milli,
 			   .pids = start->pids,
 			   .files = start->files,
-			   .file_size = start->file_size},
+			   .file_size = start->file_size,
+			   .disk_bytes = start->disk_bytes,
+			   .inodes = start->inodes},
 	};
 	_Static_assert(sizeof(ret->image) > KEEPER_IMAGE_MAX, "an image's name fits");
 	_Static_assert(sizeof(ret->id.text) > KEEPER_ID_MAX, "an id fits");
@@ -132,7 +135,7 @@ static int read_spec(const struct keeper_start *start, struct container_spec *re
 		memcpy(ret->image, start->image.at, start->image.len);
 	if (start->generation == 0)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "a generation is not 0");
-	if (start->flags & ~(uint32_t)KEEPER_START_READ_ONLY)
+	if (start->flags & ~(uint32_t)(KEEPER_START_READ_ONLY | KEEPER_START_EPHEMERAL))
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "unknown flags %#x",
 			       start->flags);
 	if (start->image.len == 0 || memchr(start->image.at, '\0', start->image.len))

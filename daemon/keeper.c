@@ -143,7 +143,7 @@ static int on_welcome(struct keeper *k, struct str message)
 
 	if (r < 0)
 		return r;
-	if (welcome.version != FRAME_VERSION)
+	if (welcome.version != KEEPER_VERSION)
 		return -EPROTO;
 	k->abilities = welcome.abilities;
 	snprintf(k->runtime, sizeof(k->runtime), "%.*s", STR_ARGS(welcome.runtime));
@@ -227,7 +227,7 @@ static void tick_now(struct keeper *k)
 /* Owns the fd. A line that breaks at once is found broken by reading it. */
 static int line_up(struct keeper *k, int fd)
 {
-	struct keeper_hello hello = {.version = FRAME_VERSION};
+	struct keeper_hello hello = {.version = KEEPER_VERSION};
 	int r = channel_open(&k->channel, k->config.loop, fd, &channel_ops, k);
 
 	if (r < 0)

@@ -183,7 +183,8 @@ static void ask_keeper(struct sandbox *sb)
 	struct keeper_start start = {
 		.id = str_of(sb->id.text),
 		.generation = sb->generation,
-		.flags = s->is_read_only ? KEEPER_START_READ_ONLY : 0,
+		.flags = (s->is_read_only ? KEEPER_START_READ_ONLY : 0) |
+			 (s->is_ephemeral ? KEEPER_START_EPHEMERAL : 0),
 		.image = str_of(s->image),
 		.memory_bytes = s->limits.memory_bytes,
 		.swap_bytes = s->limits.swap_bytes,
@@ -191,6 +192,9 @@ static void ask_keeper(struct sandbox *sb)
 		.pids = s->limits.pids,
 		.files = s->limits.files,
 		.file_size = s->limits.file_size,
+		.disk_bytes = s->limits.disk_bytes,
+		.inodes = s->limits.inodes,
+		.mounts = s->mounts,
 	};
 
 	sb->phase = PHASE_KEEPER;

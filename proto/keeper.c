@@ -29,6 +29,20 @@ const struct frame_field keeper_start_fields[] = {
 	U32(keeper_start, pids),
 	U32(keeper_start, files),
 	U64(keeper_start, file_size),
+	U64(keeper_start, disk_bytes),
+	U64(keeper_start, inodes),
+	BYTES(keeper_start, mounts, MOUNTS_LIST_MAX),
+	END,
+};
+
+const struct frame_field keeper_limit_fields[] = {
+	BYTES(keeper_limit, id, KEEPER_ID_MAX),
+	U64(keeper_limit, generation),
+	U64(keeper_limit, memory_bytes),
+	U64(keeper_limit, swap_bytes),
+	U32(keeper_limit, cpu_milli),
+	U32(keeper_limit, pids),
+	U64(keeper_limit, disk_bytes),
 	END,
 };
 
@@ -91,6 +105,7 @@ const struct frame_field keeper_stats_fields[] = {
 	U64(keeper_stats, cpu_us),
 	U64(keeper_stats, memory_bytes),
 	U64(keeper_stats, memory_peak_bytes),
+	U64(keeper_stats, held_bytes),
 	U64(keeper_stats, pids),
 	U64(keeper_stats, oom_kills),
 	END,

@@ -11,9 +11,9 @@
  *	FORGET           ──────────>        (until then it is told again)
  *	ADOPT            ──────────>
  *	                 <──────────        ADOPTED (+ counter and usage fds) or FAILED, same tag
- *	FREEZE, FREEZE_OTHERS, THAW, KILL, REMOVE, GROUP_NEW, GROUP_OPEN, GROUP_END, STATS, USAGE
- *	                 ──────────>
- *	                 <──────────        DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, same tag
+ *	LIMIT, FREEZE, FREEZE_OTHERS, THAW, KILL, REMOVE, STATS, USAGE, and of exec groups
+ *GROUP_NEW, GROUP_OPEN, GROUP_END ──────────> <──────────        DONE, FAILED, GROUP, STATS_ARE,
+ *USAGE_IS, same tag
  *
  * One berthd at a time; a new connection replaces the old one. Requests are answered in any order.
  */
@@ -24,7 +24,9 @@
 
 #include "base/str.h"
 #include "proto/frame.h"
+#include "proto/mounts.h"
 
+#define KEEPER_VERSION      2
 #define KEEPER_ID_MAX       63
 #define KEEPER_IMAGE_MAX    63
 #define KEEPER_SENTENCE_MAX 511
@@ -47,6 +49,9 @@ enum keeper_type {
 	/* A group_ref: everything but init and this group; THAW ends it, and so does the end of the
 	 * connection. ERR_CONFLICT: something runs that is in no group. */
 	KEEPER_FREEZE_OTHERS,
+	/* Other limits for one that runs. ERR_CONFLICT: it uses more than that. On failure all are
+	 * as they were. */
+	KEEPER_LIMIT,
 
 	KEEPER_WELCOME = 64,
 	KEEPER_RUNNING,
@@ -73,6 +78,9 @@ enum keeper_abilities {
 	KEEPER_HAS_GROUPS = 16, /* exec groups: v2 cgroups that init clones into */
 	KEEPER_HAS_RANGES = 32, /* each sandbox has user ids of its own */
 	KEEPER_IS_ROOTLESS = 64,
+	KEEPER_CAN_LIMIT_DISK = 128,
+	KEEPER_CAN_LIMIT_SWAP = 256,
+	KEEPER_CAN_OWN_BINDS = 512, /* in a bind, its owner's files are those of root inside */
 };
 
 struct keeper_welcome {
@@ -86,6 +94,7 @@ struct keeper_welcome {
 enum keeper_start_flags {
 	KEEPER_START_READ_ONLY =
 		1, /* the root; /workspace, /tmp, /run and /dev/shm stay writable */
+	KEEPER_START_EPHEMERAL = 2, /* its disk is a tmpfs, and ends with it */
 };
 
 /*
@@ -104,6 +113,10 @@ enum keeper_start_flags {
 #define KEEPER_FILES_MIN     64
 #define KEEPER_FILES_MAX     1048576
 #define KEEPER_FILE_SIZE_MIN (64ULL << 10)
+#define KEEPER_DISK_MIN      (1ULL << 20)
+#define KEEPER_DISK_MAX      (1ULL << 50)
+#define KEEPER_INODES_MIN    64
+#define KEEPER_INODES_MAX    UINT32_MAX
 /* clang-format on */
 
 /* Limits: 0 for the default. */
@@ -118,6 +131,18 @@ struct keeper_start {
 	uint32_t pids;
 	uint32_t files;     /* RLIMIT_NOFILE */
 	uint64_t file_size; /* RLIMIT_FSIZE */
+	uint64_t disk_bytes;
+	uint64_t inodes;
+	struct str mounts; /* a list of proto/mounts.h */
+};
+
+/* 0 for the default, as in START. */
+struct keeper_limit {
+	struct str id;
+	uint64_t generation;
+	uint64_t memory_bytes, swap_bytes;
+	uint32_t cpu_milli, pids;
+	uint64_t disk_bytes;
 };
 
 /* A sandbox that runs: what adoption needs. The agent socket is <run>/<id>/agent.sock. */
@@ -180,6 +205,7 @@ struct keeper_failed {
 struct keeper_stats {
 	uint64_t cpu_us;
 	uint64_t memory_bytes, memory_peak_bytes;
+	uint64_t held_bytes; /* of memory_bytes: all but what the kernel keeps of files on disks */
 	uint64_t pids;
 	uint64_t oom_kills;
 };
@@ -190,9 +216,9 @@ struct keeper_usage {
 };
 
 extern const struct frame_field keeper_hello_fields[], keeper_welcome_fields[],
-	keeper_start_fields[], keeper_running_fields[], keeper_started_fields[],
-	keeper_exited_fields[], keeper_ref_fields[], keeper_group_ref_fields[],
-	keeper_group_fields[], keeper_failed_fields[], keeper_stats_fields[], keeper_usage_fields[],
-	keeper_adopted_fields[], keeper_done_fields[];
+	keeper_start_fields[], keeper_limit_fields[], keeper_running_fields[],
+	keeper_started_fields[], keeper_exited_fields[], keeper_ref_fields[],
+	keeper_group_ref_fields[], keeper_group_fields[], keeper_failed_fields[],
+	keeper_stats_fields[], keeper_usage_fields[], keeper_adopted_fields[], keeper_done_fields[];
 
 #endif

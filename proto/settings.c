@@ -9,9 +9,9 @@
 #include "proto/frame.h"
 #include "proto/keeper.h"
 #include "proto/sandbox_id.h"
+#include "proto/settings_limits.h"
+#include "proto/settings_mounts.h"
 #include "proto/settings_times.h"
-
-#define OUTPUT_MIN (64ULL << 10)
 
 #define ENV_CHANGES_MAX 1000
 
@@ -19,18 +19,11 @@
 struct body {
 	struct str id, image;
 	bool id_given, image_given;
-	bool start, is_read_only;
-	struct {
-		uint64_t memory, swap, pids, files, file_size, output_bytes;
-		double cpus;
-		struct {
-			bool memory_threshold, cpu_time_ms, disk, inodes;
-		} given;
-		double memory_threshold;
-		uint64_t cpu_time_ms, disk, inodes;
-	} limits;
+	bool start, is_read_only, is_ephemeral;
+	struct settings_limits_body limits;
 	struct json_map env, labels;
-	bool env_given, labels_given;
+	struct json_objects mounts; /* of struct settings_mount */
+	bool env_given, labels_given, mounts_given;
 	struct settings_times_words times;
 	bool keep_alive, hold_open_sockets;
 
@@ -41,7 +34,6 @@ struct body {
 		uint64_t max_requests, max_bytes;
 		bool requests_given, bytes_given, credentials_given;
 	} network;
-	bool mounts_given;
 
 	/* The bridge's. */
 	bool ports_given, timeout_given, create_timeout_given;
@@ -49,23 +41,7 @@ struct body {
 
 /* clang-format off */
 #define AT(member)      offsetof(struct body, member)
-#define LIMIT(member)   (AT(limits.member) - AT(limits))
 #define NETWORK(member) (AT(network.member) - AT(network))
-
-static const struct json_field limits_fields[] = {
-	{ "memory",           JSON_SIZE,   LIMIT(memory) },
-	{ "swap",             JSON_SIZE,   LIMIT(swap) },
-	{ "cpus",             JSON_NUMBER, LIMIT(cpus) },
-	{ "pids",             JSON_UINT,   LIMIT(pids) },
-	{ "files",            JSON_UINT,   LIMIT(files) },
-	{ "file_size",        JSON_SIZE,   LIMIT(file_size) },
-	{ "output_bytes",     JSON_SIZE,   LIMIT(output_bytes) },
-	{ "memory_threshold", JSON_NUMBER, LIMIT(memory_threshold), false, LIMIT(given.memory_threshold) },
-	{ "cpu_time_ms",      JSON_UINT,   LIMIT(cpu_time_ms),      false, LIMIT(given.cpu_time_ms) },
-	{ "disk",             JSON_SIZE,   LIMIT(disk),             false, LIMIT(given.disk) },
-	{ "inodes",           JSON_UINT,   LIMIT(inodes),           false, LIMIT(given.inodes) },
-	{ NULL },
-};
 
 static const struct json_field network_fields[] = {
 	{ "mode",         JSON_STRING,  NETWORK(mode) },
@@ -82,9 +58,11 @@ static const struct json_field body_fields[] = {
 	{ "image",             JSON_STRING,  AT(image), false, AT(image_given) },
 	{ "start",             JSON_BOOL,    AT(start) },
 	{ "read_only",         JSON_BOOL,    AT(is_read_only) },
+	{ "ephemeral",         JSON_BOOL,    AT(is_ephemeral) },
+	{ "mounts",            JSON_OBJECTS, AT(mounts), false, AT(mounts_given), settings_mount_fields, sizeof(struct settings_mount) },
 	{ "env",               JSON_MAP,     AT(env),    false, AT(env_given) },
 	{ "labels",            JSON_MAP,     AT(labels), false, AT(labels_given) },
-	{ "limits",            JSON_OBJECT,  AT(limits),  .fields = limits_fields },
+	{ "limits",            JSON_OBJECT,  AT(limits),  .fields = settings_limits_fields },
 	{ "network",           JSON_OBJECT,  AT(network), .fields = network_fields },
 	{ "sleep_after",       JSON_STRING,  AT(times.sleep_after) },
 	{ "max_awake",         JSON_STRING,  AT(times.max_awake) },
@@ -94,7 +72,6 @@ static const struct json_field body_fields[] = {
 	{ "sleep_mode",        JSON_STRING,  AT(times.sleep_mode) },
 	{ "keep_alive",        JSON_BOOL,    AT(keep_alive) },
 	{ "hold_open_sockets", JSON_BOOL,    AT(hold_open_sockets) },
-	{ "mounts",            JSON_IGNORED, 0, false, AT(mounts_given) },
 	{ "exposedPorts",      JSON_IGNORED, 0, false, AT(ports_given) },
 	{ "timeoutMs",         JSON_IGNORED, 0, false, AT(timeout_given) },
 	{ "createTimeoutMs",   JSON_IGNORED, 0, false, AT(create_timeout_given) },
@@ -112,6 +89,7 @@ void settings_close(struct settings *settings)
 {
 	free((char *)settings->env.at);
 	free((char *)settings->labels.at);
+	free((char *)settings->mounts.at);
 	settings_init(settings);
 }
 
@@ -133,9 +111,10 @@ int settings_copy(struct settings *ret, const struct settings *settings)
 {
 	struct settings copy = *settings;
 
-	copy.env = copy.labels = (struct str){NULL, 0};
+	copy.env = copy.labels = copy.mounts = (struct str){NULL, 0};
 	if (copy_list(&copy.env, settings->env) < 0 ||
-	    copy_list(&copy.labels, settings->labels) < 0) {
+	    copy_list(&copy.labels, settings->labels) < 0 ||
+	    copy_list(&copy.mounts, settings->mounts) < 0) {
 		settings_close(&copy);
 		return -ENOMEM;
 	}
@@ -161,10 +140,6 @@ static int check_unsupported(const struct body *b, struct err *err)
 		{b->network.requests_given, "network.max_requests"},
 		{b->network.bytes_given, "network.max_bytes"},
 		{b->network.credentials_given, "network.credentials"},
-		{b->limits.given.memory_threshold, "limits.memory_threshold"},
-		{b->limits.given.cpu_time_ms, "limits.cpu_time_ms"},
-		{b->limits.given.disk, "limits.disk"},
-		{b->limits.given.inodes, "limits.inodes"},
 	};
 
 	/* A word that will never mean anything is another mistake than one that does not yet. */
@@ -179,7 +154,7 @@ static int check_unsupported(const struct body *b, struct err *err)
 	return 0;
 }
 
-/* On their own route the bridge's fields, and its mounts, are taken and dropped. */
+/* On their own route the bridge's fields are taken and dropped. */
 static int check_bridge(const struct body *b, struct err *err)
 {
 	if (b->ports_given)
@@ -188,9 +163,6 @@ static int check_bridge(const struct body *b, struct err *err)
 		return refuse(err, "unknown field \"timeoutMs\"");
 	if (b->create_timeout_given)
 		return refuse(err, "unknown field \"createTimeoutMs\"");
-	if (b->mounts_given)
-		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
-			       "mounts is not supported yet: leave it out");
 	return 0;
 }
 
@@ -221,51 +193,6 @@ static int check_names(const struct body *b, struct err *err)
 		return refuse(err, "image must be a name of 1 to 63 letters, digits, \".\", \"_\" "
 				   "and \"-\", beginning with a letter or a digit");
 	return 0;
-}
-
-/* 0 is the default, everywhere. */
-static int check_limits(const struct body *b, struct err *err)
-{
-	const double cpus_min = KEEPER_CPU_MILLI_MIN / 1000.0;
-	const double cpus_max = KEEPER_CPU_MILLI_MAX / 1000.0;
-	const struct {
-		const char *field, *range;
-		uint64_t value, min, max;
-	} limits[] = {
-		{"memory", "from 8M to 1024T", b->limits.memory, KEEPER_MEMORY_MIN,
-		 KEEPER_MEMORY_MAX},
-		{"swap", "at most 1024T", b->limits.swap, 0, KEEPER_MEMORY_MAX},
-		{"pids", "from 8 to 4194304", b->limits.pids, KEEPER_PIDS_MIN, KEEPER_PIDS_MAX},
-		{"files", "from 64 to 1048576", b->limits.files, KEEPER_FILES_MIN,
-		 KEEPER_FILES_MAX},
-		{"file_size", "at least 64K", b->limits.file_size, KEEPER_FILE_SIZE_MIN, INT64_MAX},
-		{"output_bytes", "at least 64K", b->limits.output_bytes, OUTPUT_MIN, INT64_MAX},
-	};
-
-	for (size_t i = 0; i < array_len(limits); i++) {
-		uint64_t value = limits[i].value;
-
-		if (value && (value < limits[i].min || value > limits[i].max))
-			return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-				       "limits.%s must be %s, or 0 for the default",
-				       limits[i].field, limits[i].range);
-	}
-	if (b->limits.cpus != 0 && !(b->limits.cpus >= cpus_min && b->limits.cpus <= cpus_max))
-		return refuse(err, "limits.cpus must be from 0.01 to 1000, or 0 for the default");
-	return 0;
-}
-
-static struct settings_limits take_limits(const struct body *b)
-{
-	return (struct settings_limits){
-		.memory_bytes = b->limits.memory,
-		.swap_bytes = b->limits.swap,
-		.cpu_milli = (uint32_t)(b->limits.cpus * 1000 + 0.5),
-		.pids = (uint32_t)b->limits.pids,
-		.files = (uint32_t)b->limits.files,
-		.file_size = b->limits.file_size,
-		.output_bytes = b->limits.output_bytes,
-	};
 }
 
 /* What a map of this field may be, in words and figures. */
@@ -343,29 +270,35 @@ static int take_body(const struct body *b, struct settings *settings, struct err
 	static const struct list_rule labels_rule = {"labels", SETTINGS_LABELS_MAX, SIZE_MAX};
 	enum sleep_mode sleep_mode = settings->sleep_mode;
 	struct settings_times times = settings->times;
-	struct str env = {NULL, 0}, labels = {NULL, 0};
+	struct str env = {NULL, 0}, labels = {NULL, 0}, mounts = {NULL, 0};
 	int r = settings_times_read(&b->times, &times, &sleep_mode, err);
 
 	if (r == 0 && b->env_given)
 		r = make_list(&b->env, &env_rule, &env, err);
 	if (r == 0 && b->labels_given)
 		r = make_list(&b->labels, &labels_rule, &labels, err);
+	if (r == 0 && b->mounts_given)
+		r = settings_mounts_take(&b->mounts, &mounts, err);
 	if (r < 0) {
 		free((char *)env.at);
+		free((char *)labels.at);
 		return r;
 	}
-	settings->limits = take_limits(b);
+	settings->limits = settings_limits_take(&b->limits);
 	settings->times = times;
 	settings->sleep_mode = sleep_mode;
 	settings->keep_alive = b->keep_alive;
 	settings->hold_open_sockets = b->hold_open_sockets;
 	settings->is_read_only = b->is_read_only;
+	settings->is_ephemeral = b->is_ephemeral;
 	if (b->image_given)
 		memcpy(settings->image, b->image.at, b->image.len + 1);
 	if (b->env_given)
 		replace(&settings->env, env);
 	if (b->labels_given)
 		replace(&settings->labels, labels);
+	if (b->mounts_given)
+		replace(&settings->mounts, mounts);
 	return 0;
 }
 
@@ -376,15 +309,10 @@ static int read_body(struct arena *arena, struct str text, const struct settings
 
 	*ret = (struct body){
 		.is_read_only = before->is_read_only,
+		.is_ephemeral = before->is_ephemeral,
 		.keep_alive = before->keep_alive,
 		.hold_open_sockets = before->hold_open_sockets,
-		.limits.memory = before->limits.memory_bytes,
-		.limits.swap = before->limits.swap_bytes,
-		.limits.cpus = before->limits.cpu_milli / 1000.0,
-		.limits.pids = before->limits.pids,
-		.limits.files = before->limits.files,
-		.limits.file_size = before->limits.file_size,
-		.limits.output_bytes = before->limits.output_bytes,
+		.limits = settings_limits_give(&before->limits),
 	};
 	if (!text.len)
 		return 0;
@@ -403,7 +331,7 @@ int settings_read(struct arena *arena, struct str body, struct settings_request 
 	if (r == 0 && ret->is_strict)
 		r = check_bridge(&b, err);
 	if (r == 0)
-		r = check_limits(&b, err);
+		r = settings_limits_check(&b.limits, err);
 	if (r == 0)
 		r = take_body(&b, &ret->settings, err);
 	if (r < 0)
@@ -490,43 +418,14 @@ static void write_list(struct json_writer *w, const char *key, struct str list)
 	json_object_end(w);
 }
 
-static void write_limit(struct json_writer *w, const char *key, uint64_t value)
-{
-	json_key(w, key);
-	if (value)
-		json_int(w, (int64_t)value);
-	else
-		json_null(w);
-}
-
-void settings_write_limits(const struct settings *settings, struct json_writer *w)
-{
-	const struct settings_limits *limits = &settings->limits;
-
-	json_key(w, "limits");
-	json_object(w);
-	write_limit(w, "memory", limits->memory_bytes);
-	write_limit(w, "swap", limits->swap_bytes);
-	json_key(w, "cpus");
-	if (limits->cpu_milli)
-		json_double(w, limits->cpu_milli / 1000.0);
-	else
-		json_null(w);
-	write_limit(w, "pids", limits->pids);
-	write_limit(w, "files", limits->files);
-	write_limit(w, "file_size", limits->file_size);
-	write_limit(w, "output_bytes", limits->output_bytes);
-	json_object_end(w);
-}
-
 bool settings_start_alike(const struct settings *a, const struct settings *b)
 {
 	const struct settings_limits *x = &a->limits, *y = &b->limits;
 
 	return strcmp(a->image, b->image) == 0 && a->is_read_only == b->is_read_only &&
-	       x->memory_bytes == y->memory_bytes && x->swap_bytes == y->swap_bytes &&
-	       x->cpu_milli == y->cpu_milli && x->pids == y->pids && x->files == y->files &&
-	       x->file_size == y->file_size;
+	       a->is_ephemeral == b->is_ephemeral && str_eq(a->mounts, b->mounts) &&
+	       settings_limits_keep(x, y) && x->files == y->files && x->file_size == y->file_size &&
+	       x->inodes == y->inodes;
 }
 
 /* Not by memcmp: a struct has holes. */
@@ -539,7 +438,7 @@ bool settings_equal(const struct settings *a, const struct settings *b)
 	       a->hold_open_sockets == b->hold_open_sockets && a->sleep_mode == b->sleep_mode &&
 	       t->sleep_after == u->sleep_after && t->max_awake == u->max_awake &&
 	       t->stop_after == u->stop_after && t->delete_after == u->delete_after &&
-	       t->stop_grace == u->stop_grace && a->limits.output_bytes == b->limits.output_bytes;
+	       t->stop_grace == u->stop_grace && settings_limits_equal(&a->limits, &b->limits);
 }
 
 void settings_write(const struct settings *settings, struct json_writer *w)
@@ -548,6 +447,9 @@ void settings_write(const struct settings *settings, struct json_writer *w)
 	json_text(w, settings->image);
 	json_key(w, "read_only");
 	json_bool(w, settings->is_read_only);
+	json_key(w, "ephemeral");
+	json_bool(w, settings->is_ephemeral);
+	settings_mounts_write(settings->mounts, w);
 	settings_times_write(settings, w);
 	json_key(w, "hold_open_sockets");
 	json_bool(w, settings->hold_open_sockets);

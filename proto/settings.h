@@ -19,14 +19,21 @@
 #define SETTINGS_LABELS_MAX (16 * 1024)
 
 struct settings_limits {
-	uint64_t memory_bytes; /* 0: the default */
+	uint64_t memory_bytes;           /* 0: the default */
+	uint32_t memory_threshold_milli; /* of it: an event tells when so much is used; 0: none */
 	uint64_t swap_bytes;
 	uint32_t cpu_milli;
+	uint64_t cpu_time_ms; /* from a start to the next; 0: as much as it likes */
 	uint32_t pids;
 	uint32_t files;
 	uint64_t file_size;
-	uint64_t output_bytes; /* kept of each background process */
+	uint64_t disk_bytes, inodes; /* of all that it may change; 0: what the host has */
+	uint64_t output_bytes;       /* kept of each background process */
 };
+
+/* Those that the keeper can set while it runs. */
+bool settings_limits_keep(const struct settings_limits *a, const struct settings_limits *b);
+bool settings_limits_equal(const struct settings_limits *a, const struct settings_limits *b);
 
 /* How a sandbox goes to sleep: SLEEP_AUTO freezes where that is possible, and else stops. */
 enum sleep_mode { SLEEP_AUTO, SLEEP_FREEZE, SLEEP_STOP, SLEEP_MODES };
@@ -42,16 +49,20 @@ struct settings_times {
 	uint64_t stop_grace;   /* that processes have to end by themselves; 10 seconds */
 };
 
-/* `env` and `labels` are heap copies that belong to the struct: lists of "NAME=value". */
+/*
+ * `env`, `labels` and `mounts` are heap copies that belong to the struct: lists of "NAME=value",
+ * and one of proto/mounts.h.
+ */
 struct settings {
 	char image[64];
 	bool is_read_only;
+	bool is_ephemeral;      /* its disk is in memory, and new at each start */
 	bool keep_alive;        /* never idle; only max_awake ends that */
 	bool hold_open_sockets; /* of previews: also silent ones keep it awake */
 	enum sleep_mode sleep_mode;
 	struct settings_times times;
 	struct settings_limits limits;
-	struct str env, labels;
+	struct str env, labels, mounts;
 };
 
 void settings_init(struct settings *settings);
@@ -79,7 +90,7 @@ struct settings_request {
 /*
  * An empty body is an empty object. Reads over `ret->settings`, which holds the settings so far:
  * what the body does not name stays. On failure it is as it was. What is not yet there (network
- * modes, mounts, ...) is ERR_UNSUPPORTED with the field's name unless it asks for the default.
+ * modes, ...) is ERR_UNSUPPORTED with the field's name unless it asks for the default.
  */
 int settings_read(struct arena *arena, struct str body, struct settings_request *ret,
 		  struct err *err);

@@ -155,6 +155,13 @@ static void test_equal(void)
 		"{\"limits\":{\"files\":64}}",
 		"{\"limits\":{\"file_size\":\"64K\"}}",
 		"{\"limits\":{\"output_bytes\":\"64K\"}}",
+		"{\"limits\":{\"memory_threshold\":0.8}}",
+		"{\"limits\":{\"cpu_time_ms\":1}}",
+		"{\"limits\":{\"disk\":\"1M\"}}",
+		"{\"limits\":{\"inodes\":64}}",
+		"{\"ephemeral\":true}",
+		"{\"mounts\":[{\"type\":\"bind\",\"source\":\"/\",\"target\":\"/a\"}]}",
+		"{\"mounts\":[{\"type\":\"tmpfs\",\"size\":\"1M\",\"target\":\"/a\"}]}",
 	};
 
 	for (size_t i = 0; i < array_len(changes); i++) {
@@ -211,10 +218,23 @@ static const struct bad bad[] = {
 	{"{\"network\":{\"max_bytes\":\"1M\"}}", "network.max_bytes is not", ERR_UNSUPPORTED},
 	{"{\"network\":{\"credentials\":{}}}", "network.credentials is not", ERR_UNSUPPORTED},
 	{"{\"network\":\"none\"}", "network must be an object", ERR_INVALID_REQUEST},
-	{"{\"limits\":{\"memory_threshold\":0.8}}", "limits.memory_threshold is not", ERR_UNSUPPORTED},
-	{"{\"limits\":{\"cpu_time_ms\":1}}", "limits.cpu_time_ms is not", ERR_UNSUPPORTED},
-	{"{\"limits\":{\"disk\":\"1G\"}}", "limits.disk is not", ERR_UNSUPPORTED},
-	{"{\"limits\":{\"inodes\":1}}", "limits.inodes is not", ERR_UNSUPPORTED},
+	{"{\"limits\":{\"memory_threshold\":1.5}}", "limits.memory_threshold must", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"memory_threshold\":-0.5}}", "limits.memory_threshold must", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"cpu_time_ms\":9223372036854775807}}", "limits.cpu_time_ms must", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"disk\":\"1K\"}}", "limits.disk must be from 1M", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"inodes\":1}}", "limits.inodes must be from 64", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[{\"type\":\"x\",\"target\":\"/a\"}]}", "mounts[0].type must be", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[{\"type\":\"bind\",\"target\":\"/a\"}]}", "mounts[0].source must", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[{\"type\":\"bind\",\"source\":\"/b\",\"size\":\"1M\",\"target\":\"/a\"}]}", "mounts[0].size is for", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[{\"type\":\"tmpfs\",\"source\":\"/b\",\"size\":\"1M\",\"target\":\"/a\"}]}", "mounts[0].source is for", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[{\"type\":\"tmpfs\",\"target\":\"/a\"}]}", "mounts[0].size must", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[{\"type\":\"tmpfs\",\"size\":1,\"target\":\"/a\"}]}", "mounts[0].size must", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[{\"type\":\"tmpfs\",\"size\":\"1M\",\"target\":\"a\"}]}", "mounts[0].target must be an absolute", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[{\"type\":\"tmpfs\",\"size\":\"1M\",\"target\":\"/a/../b\"}]}", "mounts[0].target must be an absolute", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[{\"type\":\"bind\",\"source\":\"/b/\",\"target\":\"/a\"}]}", "mounts[0].source must be an absolute", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[{\"type\":\"bind\",\"source\":\"/b\",\"target\":\"/\"}]}", "nothing can be mounted on", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[{\"type\":\"bind\",\"source\":\"/b\",\"target\":\"/proc/x\"}]}", "nothing can be mounted on", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[{\"type\":\"bind\",\"source\":\"/b\",\"target\":\"/a\"},{\"type\":\"bind\",\"source\":\"/b\",\"target\":\"/a/c\"}]}", "mounts[1].target is the same", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"output_bytes\":1}}", "limits.output_bytes must be", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"memory\":\"1\"}}", "limits.memory must be from 8M to 1024T, or 0 for the default",
 	 ERR_INVALID_REQUEST},
@@ -273,7 +293,7 @@ static void test_refused(void)
 static void test_bridge(void)
 {
 	static const char body[] = "{\"exposedPorts\":[1,{}],\"timeoutMs\":5,"
-				   "\"createTimeoutMs\":\"x\",\"mounts\":[{\"a\":1}]}";
+				   "\"createTimeoutMs\":\"x\"}";
 	struct settings_request q = {0};
 
 	settings_init(&q.settings);
@@ -283,8 +303,7 @@ static void test_bridge(void)
 	check_str(err.sentence, "unknown field \"exposedPorts\"");
 	check(read_text(&q, "{\"timeoutMs\":1}") == -EINVAL);
 	check(read_text(&q, "{\"createTimeoutMs\":1}") == -EINVAL);
-	check(read_text(&q, "{\"mounts\":[]}") < 0 && err.code == ERR_UNSUPPORTED);
-	check(read_text(&q, "{\"mounts\":null,\"timeoutMs\":null}") == 0);
+	check(read_text(&q, "{\"timeoutMs\":null}") == 0);
 	tap_ok("what the bridge's clients send is dropped on its route only");
 	settings_close(&q.settings);
 }
@@ -370,7 +389,10 @@ static void test_write(void)
 
 	settings_init(&q.settings);
 	buf_init(&text, 4096);
-	check(read_text(&q, "{\"env\":{\"SECRET\":\"x\"},\"limits\":{\"cpus\":1.5},"
+	check(read_text(&q, "{\"env\":{\"SECRET\":\"x\"},\"limits\":{\"cpus\":1.5,"
+			    "\"memory_threshold\":0.8},\"mounts\":[{\"type\":\"bind\",\"source\":"
+			    "\"/srv\",\"target\":\"/data\",\"read_only\":true},{\"type\":"
+			    "\"tmpfs\",\"size\":\"1M\",\"target\":\"/m\"}],"
 			    "\"max_awake\":\"5400s\",\"stop_after\":\"1500ms\"}") == 0);
 	json_writer_init(&w, false);
 	json_object(&w);
@@ -379,13 +401,16 @@ static void test_write(void)
 	check(json_writer_end(&w, &text) == 0 && buf_append(&text, "", 1) == 0);
 	json_writer_close(&w);
 	check_str(buf_at(&text),
-		  "{\"image\":\"host\",\"read_only\":false,\"sleep_after\":\"10m\","
+		  "{\"image\":\"host\",\"read_only\":false,\"ephemeral\":false,\"mounts\":[{"
+		  "\"type\":\"bind\",\"source\":\"/srv\",\"target\":\"/data\",\"read_only\":true},{"
+		  "\"type\":\"tmpfs\",\"size\":1048576,\"target\":\"/m\",\"read_only\":false}],"
+		  "\"sleep_after\":\"10m\","
 		  "\"max_awake\":\"90m\",\"stop_after\":\"1500ms\",\"delete_after\":\"never\","
 		  "\"stop_grace\":\"10s\",\"sleep_mode\":\"auto\",\"keep_alive\":false,"
 		  "\"hold_open_sockets\":false,\"limits\":{"
-		  "\"memory\":null,"
-		  "\"swap\":null,\"cpus\":1.5,\"pids\":null,\"files\":null,\"file_size\":null,"
-		  "\"output_bytes\":null},"
+		  "\"memory\":null,\"memory_threshold\":0.8,"
+		  "\"swap\":null,\"cpus\":1.5,\"cpu_time_ms\":null,\"pids\":null,\"files\":null,"
+		  "\"file_size\":null,\"disk\":null,\"inodes\":null,\"output_bytes\":null},"
 		  "\"network\":{\"mode\":\"none\"},\"labels\":{}}");
 	buf_close(&text);
 	settings_close(&q.settings);
