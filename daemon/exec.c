@@ -85,25 +85,6 @@ static const struct exec_pipe_ops pipe_ops = {
 	.move = on_move,
 };
 
-/* Its end must not wait for whoever cannot keep what it says. */
-static ssize_t on_pull(struct exec_pipe *pipe, int fd)
-{
-	struct exec *e = pipe->arg;
-	ssize_t n = e->ops->pull(e->arg, pipe == &e->output[1], fd);
-
-	if (n > 0)
-		activity_touch(e->sb);
-	if (n >= 0 || n == -EAGAIN)
-		return n;
-	if (e->is_ending || e->is_flushing) {
-		e->is_dropping = true;
-		exec_pipe_discard(pipe);
-	} else {
-		exec_pause(e);
-	}
-	return n;
-}
-
 /* Init has the same end, and would keep it open. */
 static void on_input_written(struct exec_pipe *pipe)
 {
@@ -122,7 +103,7 @@ static const struct exec_pipe_ops kept_pipe_ops = {
 	.end = on_output_end,
 	.room = on_input_room,
 	.closed = exec_on_pipe_closed,
-	.pull = on_pull,
+	.pull = exec_kept_pull,
 	.written = on_input_written,
 };
 
@@ -136,7 +117,7 @@ void exec_pause(struct exec *exec)
 void exec_resume(struct exec *exec)
 {
 	exec->is_paused = false;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2 && !exec->kept.is_paced; i++)
 		exec_pipe_resume(&exec->output[i]);
 	exec_check_drained(exec);
 	exec_kept_check(exec);

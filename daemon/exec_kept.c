@@ -12,6 +12,13 @@
 
 #define RETRY_MS 1000 /* for what the keeper or the kernel could not give us */
 
+/*
+ * So much output of a sandbox's processes is taken in so much time. To move it is our work, which
+ * no limit of the sandbox holds: one that floods its log would take the processor from all others.
+ */
+#define PACE_MS    10
+#define PACE_BYTES (384 * 1024)
+
 static void on_retry(uv_timer_t *timer);
 
 static void on_closed(uv_handle_t *handle)
@@ -26,7 +33,9 @@ void exec_kept_init(struct exec *e)
 	list_init(&e->kept.open.link);
 	uv_timer_init(registry_loop(e->sb->registry), &e->kept.retry);
 	e->kept.retry.data = e;
-	e->handles++;
+	uv_timer_init(registry_loop(e->sb->registry), &e->kept.pace);
+	e->kept.pace.data = e;
+	e->handles += 2;
 }
 
 /* The handle goes before its descriptor: one that is closed later would watch its next owner. */
@@ -43,6 +52,58 @@ void exec_kept_close(struct exec *e)
 	keeper_cancel(registry_keeper(e->sb->registry), &e->kept.open);
 	unwatch(e);
 	uv_close((uv_handle_t *)&e->kept.retry, on_closed);
+	uv_close((uv_handle_t *)&e->kept.pace, on_closed);
+}
+
+/* --- its output --- */
+
+static void on_pace(uv_timer_t *timer)
+{
+	struct exec *e = timer->data;
+
+	e->kept.is_paced = false;
+	if (!e->is_paused)
+		exec_resume(e);
+}
+
+/* Who is read at another's expense waits; one that is being ended has little left to say. */
+static void pace(struct exec *e, size_t n)
+{
+	struct sandbox *sb = e->sb;
+	uint64_t now = uv_now(e->kept.pace.loop);
+
+	if (now - sb->pulled_since_ms >= PACE_MS) {
+		sb->pulled_since_ms = now;
+		sb->pulled_bytes = 0;
+	}
+	sb->pulled_bytes += n;
+	if (sb->pulled_bytes < PACE_BYTES || e->is_ending || e->is_flushing || e->kept.is_paced)
+		return;
+	e->kept.is_paced = true;
+	for (int i = 0; i < 2; i++)
+		exec_pipe_pause(&e->output[i]);
+	uv_timer_start(&e->kept.pace, on_pace, sb->pulled_since_ms + PACE_MS - now, 0);
+}
+
+/* Its end must not wait for whoever cannot keep what it says. */
+ssize_t exec_kept_pull(struct exec_pipe *pipe, int fd)
+{
+	struct exec *e = pipe->arg;
+	ssize_t n = e->ops->pull(e->arg, pipe == &e->output[1], fd);
+
+	if (n > 0) {
+		activity_touch(e->sb);
+		pace(e, (size_t)n);
+	}
+	if (n >= 0 || n == -EAGAIN)
+		return n;
+	if (e->is_ending || e->is_flushing) {
+		e->is_dropping = true;
+		exec_pipe_discard(pipe);
+	} else {
+		exec_pause(e);
+	}
+	return n;
 }
 
 /* --- its group --- */

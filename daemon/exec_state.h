@@ -17,11 +17,13 @@ struct exec_kept {
 	struct keeper_call open; /* of an adopted one's group */
 	uv_poll_t poll;          /* of the group's events */
 	uv_timer_t retry;        /* if that cannot be had now */
-	int events_fd;           /* -1: not polled */
-	bool is_settled;         /* nothing of the tree is left, or nobody can know */
-	bool is_tree_lost;       /* the latter */
-	bool is_marked;          /* so the last of its output is in the pipes, and counted */
-	uint32_t cols, rows;     /* of a terminal that does not run yet; 0: as it is */
+	uv_timer_t pace;         /* while its output is not read, for there was so much of it */
+	bool is_paced;
+	int events_fd;       /* -1: not polled */
+	bool is_settled;     /* nothing of the tree is left, or nobody can know */
+	bool is_tree_lost;   /* the latter */
+	bool is_marked;      /* so the last of its output is in the pipes, and counted */
+	uint32_t cols, rows; /* of a terminal that does not run yet; 0: as it is */
 };
 
 struct exec {
@@ -114,6 +116,8 @@ void exec_kill_started(struct exec *e);
 /* exec_kept.c */
 void exec_kept_init(struct exec *e);
 void exec_kept_close(struct exec *e);
+/* For its pipes: moves what they hold to where it is kept, but not faster than all can bear. */
+ssize_t exec_kept_pull(struct exec_pipe *pipe, int fd);
 /* Init has handed out its pipes: it ran then. */
 void exec_kept_started(struct exec *e, uint32_t pid);
 /* The main process has exited, and all that it printed is pulled. */

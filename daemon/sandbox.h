@@ -102,6 +102,9 @@ struct sandbox {
 	struct sandbox_failure last_failure;
 	struct sandbox_oom last_oom;
 	uint64_t oom_seen; /* kills of this life that were noted */
+	/* Of background output, and since when by the loop's clock: see exec_kept_pull(). */
+	uint64_t pulled_since_ms;
+	size_t pulled_bytes;
 
 	bool is_stored;      /* its fact is on disk: until then it is nobody's but its maker's */
 	bool is_unreadable;  /* its stored settings are: nothing is started with others */

@@ -160,6 +160,22 @@ def test_flood(g):
     check(sum(os.path.getsize(f) for f in logs_of(g, "a")) <= 32 * MB, "on disk")
 
 
+def test_paced(g):
+    """[42] One that floods its log is read no faster than is fair to others; what is read is whole."""
+    start(g, "a", "yes 'a line of a log that nobody reads'", id="x")
+    start(g, "a", COUNT.format(20000), id="y")
+    await_output(g, "a", "x", MB)
+    sizes, begun = [int(show(g, "a", "x")["log"]["end"])], time.monotonic()
+    time.sleep(2)
+    sizes.append(int(show(g, "a", "x")["log"]["end"]))
+    rate = (sizes[1] - sizes[0]) / (time.monotonic() - begun) / MB
+    print(f"# {rate:.1f} MB/s of one that floods")
+    check(0 < rate < 64, "MB/s", rate)
+    ended(g, "a", "y")
+    equal(read(g, "a", "y").both, lines(0, 20000), "its neighbour in the same sandbox")
+    g.request("DELETE", "/v1/sandbox/a/processes/x")
+
+
 def test_hundred(g):
     """100 processes, each printing 10 MB: every byte accounted for, berthd under 64 MB."""
     count, size = max(10, int(100 * SCALE)), int(10 * MB * max(SCALE, 0.2))
@@ -291,5 +307,5 @@ def test_digest(g):
     equal(hashlib.sha256(out.stdout).hexdigest(), out.stderr.decode(), "digest")
 
 
-main([test_cursors, test_not_followed, test_seam, test_reconnecting, test_utf8, test_rotation, test_flood, test_hundred,
-      test_killed, test_killed_while_away, test_lost_while_away, test_stopped, test_digest])
+main([test_cursors, test_not_followed, test_seam, test_reconnecting, test_utf8, test_rotation, test_flood, test_paced,
+      test_hundred, test_killed, test_killed_while_away, test_lost_while_away, test_stopped, test_digest])
