@@ -105,7 +105,7 @@ static int write_source(struct json_writer *w, struct str source, struct err *er
 	}
 	snprintf(path, sizeof(path), "%.*s", STR_ARGS(source));
 	if (!realpath(path, whole))
-		return err_set(err, -errno, ERR_INVALID_REQUEST, "%s cannot be mounted: %m",
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s cannot be mounted: %m",
 			       screen_text(source).text);
 	json_text(w, whole);
 	return 0;
