@@ -471,6 +471,43 @@ def test_change(g):
     equal(g.out("a", "ls /mnt/a"), "2\n", "after")
 
 
+# --- by a berthd that has gone bad ---
+
+
+def test_bad_berthd(g):
+    """The keeper checks what a berthd asks for again: paths, targets, and the list itself."""
+    k = ground.place.k
+    k.FIELDS[k.START] = ("id:s generation:Q flags:I image:s memory_bytes:Q swap_bytes:Q cpu_milli:I pids:I "
+                         "files:I file_size:Q disk_bytes:Q inodes:Q mounts:s")
+    source = folder(g, "work", mode=0o777)
+    keeper, line = g.spawn("--idle-ms", "60000", "--allow-bind", g.path("host"))
+    equal(line, "ready", "the keeper's first line")
+    g.own_keepers.append(keeper)
+    link = ground.place.Place.connect(g)
+    link.hello()
+    tmpfs = ("tmpfs", "rw", "65536", "/a")
+    lists = [("bind", "rw", f"{source}/../../..", "/a"), ("bind", "rw", source, "/a/../../b"), ("bind", "rw", source, "/"),
+             ("bind", "rw", source, "/usr/lib"), ("bind", "rw", source, "/proc/x"), ("bind", "rw", source),
+             ("bind", "xx", source, "/a"), ("disk", "rw", source, "/a"), ("bind", "rw", "", "/a"), ("bind", "rw", source, ""),
+             ("tmpfs", "rw", "1", "/a"), tmpfs + tmpfs, tmpfs * 20, ("bind", "rw", source, "a"), ("bind", "rw", "work", "/a")]
+    for words in lists:
+        for text in ("".join(word + "\0" for word in words), "\0".join(words)):
+            frame = link.ask(k.START, id="one", generation=1, image="host", mounts=text)
+            equal((frame.type, k.ERRORS.get(frame.code)), (k.FAILED, "invalid_request"), words)
+    for path in ("/etc", g.state, g.path("host2")):
+        frame = link.ask(k.START, id="one", generation=1, image="host", mounts=f"bind\0ro\0{path}\0/a\0")
+        equal((frame.type, k.ERRORS.get(frame.code)), (k.FAILED, "forbidden"), path)
+    frame = link.ask(k.START, id="one", generation=1, image="host", mounts=f"bind\0ro\0{source}\0/a\0")
+    equal(frame.type, k.STARTED, frame)
+    for fd in frame.fds:
+        os.close(fd)
+    equal(link.ask(k.KILL, id="one", generation=1).type, k.DONE, "kill")
+    equal(link.ask(k.REMOVE, id="one", generation=1).type, k.DONE, "remove")
+    keeper.terminate()
+    equal(keeper.wait(ground.TIMEOUT), 0, "the keeper's exit code")
+    g.check_nothing_left()
+
+
 # --- by berthd and berth ---
 
 
@@ -553,6 +590,6 @@ def test_files(g):
 
 
 main([test_write, test_read, test_allowed, test_none_allowed, test_sources, test_aliases, test_other_file_systems,
-      test_nested, test_targets, test_in_the_way, test_5, test_tmpfs, test_safe, test_lives, test_change, test_config,
-      test_cli, test_files],
+      test_nested, test_targets, test_in_the_way, test_5, test_tmpfs, test_safe, test_lives, test_change, test_bad_berthd,
+      test_config, test_cli, test_files],
      start=lambda test: False)
