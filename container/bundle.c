@@ -122,6 +122,7 @@ int bundle_make(const struct container *c, const struct container_host *host, in
 		.map = ids_map(host->ids, c->range),
 		.is_read_only = c->spec.is_read_only,
 		.shares_host = strcmp(c->spec.image, IMAGE_HOST) == 0,
+		.mounts = c->spec.mounts,
 	};
 	cleanup_fd int run = -1, bundle = -1;
 	int r;

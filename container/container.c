@@ -46,6 +46,12 @@ static int check_spec(const struct container_spec *spec, struct err *err)
 	return 0;
 }
 
+void container_spec_close(struct container_spec *spec)
+{
+	free((char *)spec->mounts.at);
+	spec->mounts = (struct str){NULL, 0};
+}
+
 int container_prepare(struct container *c, const struct container_host *host,
 		      const struct container_spec *spec, struct err *err)
 {
@@ -60,6 +66,7 @@ int container_prepare(struct container *c, const struct container_host *host,
 		return r;
 	disk = bundle_open_disk(c, host, &is_new, err);
 	r = disk < 0 ? disk : bundle_make(c, host, disk, err);
+	c->spec.mounts = (struct str){NULL, 0};
 	if (r == 0) {
 		r = cgroup_prepare(&host->cgroup, c->spec.id.text, &group);
 		if (r < 0) {

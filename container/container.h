@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/str.h"
 #include "container/host.h"
 #include "proto/sandbox_id.h"
 
@@ -35,7 +36,12 @@ struct container_spec {
 	char image[64];
 	bool is_read_only, is_ephemeral;
 	struct container_limits limits;
+	/* A list of proto/mounts.h, on the heap: there may be many sandboxes, and few that have it.
+	 * Whose the spec is, that is its owner's until container_prepare() is over. */
+	struct str mounts;
 };
+
+void container_spec_close(struct container_spec *spec);
 
 struct container {
 	struct container_spec spec;
@@ -53,7 +59,8 @@ struct container {
 /*
  * Makes the sandbox's directories, id range, overlay, bundle, cgroups and bound agent socket. Fast.
  * ERR_INVALID_REQUEST for a bad field, ERR_UNSUPPORTED for a limit that this host cannot hold,
- * ERR_NOT_FOUND for an image that is not there, ERR_START_FAILED for the rest.
+ * ERR_NOT_FOUND for an image that is not there, ERR_FORBIDDEN for a folder of the host that may not
+ * be mounted, ERR_START_FAILED for the rest. `c` does not keep the mounts.
  */
 int container_prepare(struct container *c, const struct container_host *host,
 		      const struct container_spec *spec, struct err *err);

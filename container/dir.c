@@ -47,6 +47,11 @@ int dir_open_here(int dir, const char *path)
 	return open_below(dir, path, O_RDONLY | O_DIRECTORY, 0, RESOLVE_NO_XDEV);
 }
 
+int dir_find_here(int dir, const char *path)
+{
+	return open_below(dir, path, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_XDEV);
+}
+
 int dir_make(int dir, const char *name, mode_t mode)
 {
 	cleanup_fd int fd = -1;

@@ -17,6 +17,8 @@
 int dir_open_file(int dir, const char *path, int flags, mode_t mode);
 int dir_open_here(int dir, const char *path);
 int dir_open(int dir, const char *path);
+/* As dir_open_here(), for who need not read it: O_PATH. */
+int dir_find_here(int dir, const char *path);
 
 /* Makes it if it is not there, gives it exactly this mode, opens it. */
 int dir_make(int dir, const char *name, mode_t mode);

@@ -144,6 +144,9 @@ static int fill(struct container_host *host, const struct container_host_config 
 	int r = open_dirs(host, err);
 
 	if (r == 0)
+		r = bind_sources_open(&host->sources, config->allow_bind, config->allow_bind_count,
+				      host, err);
+	if (r == 0)
 		r = find_runtime(host, config->runtime, err);
 	if (r == 0)
 		r = read_proc(host, err);
@@ -214,6 +217,7 @@ void container_host_free(struct container_host *host)
 	if (!host)
 		return;
 	cgroup_host_close(&host->cgroup);
+	bind_sources_close(&host->sources);
 	ids_free(host->ids);
 	free(host->filter);
 	close_fdp(&host->guest_fd);
@@ -235,7 +239,7 @@ uint32_t container_host_abilities(const struct container_host *host)
 	       (cg->can_freeze ? KEEPER_CAN_FREEZE : 0) |
 	       (cgroup_has_groups(cg) ? KEEPER_HAS_GROUPS : 0) |
 	       (ids_has_ranges(host->ids) ? KEEPER_HAS_RANGES : 0) |
-	       (host->is_rootless ? KEEPER_IS_ROOTLESS : 0);
+	       (host->is_rootless ? KEEPER_IS_ROOTLESS : KEEPER_CAN_OWN_BINDS);
 }
 
 const char *container_host_runtime(const struct container_host *host)

@@ -26,7 +26,10 @@ struct container_host_config {
 	uint32_t ids_mapped; /* rootless: how many ids our namespace has; 1 for the fallback */
 	pid_t init_parent;   /* the subreaper: whose child each init becomes */
 	const char *cgroup;  /* a delegated one for all sandboxes, or NULL */
-	int cgroup2_fd;      /* the v2 mount's directory, opened before it was hidden; -1: none */
+	/* --allow-bind: DIR[:ro] each. They must stay where they are. */
+	const char *const *allow_bind;
+	unsigned allow_bind_count;
+	int cgroup2_fd; /* the v2 mount's directory, opened before it was hidden; -1: none */
 };
 
 int container_host_init(struct container_host **ret, const struct container_host_config *config,

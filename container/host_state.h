@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "container/bind_source.h"
 #include "container/caps.h"
 #include "container/cgroup.h"
 #include "container/host.h"
@@ -30,6 +31,7 @@ struct container_host {
 	struct ids *ids;
 	struct cgroup_host cgroup;
 	struct image_host image;
+	struct bind_sources sources; /* of container/binds.h */
 	struct caps caps;
 	char *filter; /* compiled, in base64; NULL: the runtime takes rules only */
 	uint64_t memory_bytes;

@@ -113,6 +113,27 @@ static void on_hello(struct keeper *k, struct keeper_asker asker, const union re
 
 /* --- lives --- */
 
+static int read_mounts(struct str list, struct container_spec *spec, struct err *err)
+{
+	unsigned which;
+	int r = mounts_check(list, &which);
+	char *copy;
+
+	if (r < 0)
+		return err_set(err, r, ERR_INVALID_REQUEST,
+			       "mounts[%u] is nothing that can be mounted: %s", which,
+			       strerror(-r));
+	if (!list.len)
+		return 0;
+	copy = malloc(list.len);
+	if (!copy)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	memcpy(copy, list.at, list.len);
+	spec->mounts = (struct str){copy, list.len};
+	return 0;
+}
+
+/* What it returns is to be closed. */
 static int read_spec(const struct keeper_start *start, struct container_spec *ret, struct err *err)
 {
 	*ret = (struct container_spec){
@@ -140,7 +161,7 @@ static int read_spec(const struct keeper_start *start, struct container_spec *re
 			       start->flags);
 	if (start->image.len == 0 || memchr(start->image.at, '\0', start->image.len))
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "the image has no name");
-	return 0;
+	return read_mounts(start->mounts, ret, err);
 }
 
 struct keeper_next {
@@ -148,7 +169,8 @@ struct keeper_next {
 	struct keeper_asker starter;
 };
 
-static void begin(struct keeper *k, const struct container_spec *spec, struct keeper_asker starter)
+/* The spec's mounts are taken. */
+static void begin(struct keeper *k, struct container_spec *spec, struct keeper_asker starter)
 {
 	struct keeper_sandbox *sb = keeper_sandbox_new(k, spec);
 
@@ -156,10 +178,12 @@ static void begin(struct keeper *k, const struct container_spec *spec, struct ke
 		return;
 	if (sb)
 		keeper_sandbox_free(sb);
+	else
+		container_spec_close(spec);
 	keeper_refuse(k, starter, ERR_CAPACITY_EXCEEDED, "too many sandboxes are being started");
 }
 
-/* What nobody waits for any more is taken down first. */
+/* What nobody waits for any more is taken down first. True: the spec's mounts are taken. */
 static bool wait_for_turn(struct keeper_sandbox *sb, const struct container_spec *spec,
 			  struct keeper_asker starter)
 {
@@ -182,6 +206,8 @@ void keeper_drop_next(struct keeper_sandbox *sb, const struct err *why)
 {
 	if (sb->next)
 		keeper_answer_failed(sb->keeper, sb->next->starter, why);
+	if (sb->next)
+		container_spec_close(&sb->next->spec);
 	free(take(sb->next));
 }
 
@@ -203,6 +229,7 @@ static void on_start(struct keeper *k, struct keeper_asker asker, const union re
 				      ? "sandbox \"%s\" runs already"
 				      : "sandbox \"%s\" is being started or taken down",
 			      spec.id.text);
+		container_spec_close(&spec);
 		return;
 	}
 	if (sb)

@@ -125,6 +125,7 @@ void keeper_sandbox_free(struct keeper_sandbox *sb)
 	timer_stop(&sb->timer);
 	close_fdp(&sb->c.init_pidfd);
 	close_fdp(&sb->log_fd);
+	container_spec_close(&sb->c.spec);
 	list_remove(&sb->node);
 	free(sb);
 	keeper_start_next(k, next);
@@ -446,7 +447,6 @@ static int begin_sync(struct job *job)
 static void on_sync_end(struct job *job, int result, int status)
 {
 	struct keeper_sandbox *sb = container_of(job, struct keeper_sandbox, sync);
-
 	struct job_pool *runtimes = &sb->keeper->runtimes;
 
 	sb->is_syncing = false;
@@ -476,6 +476,7 @@ static int begin_create(struct job *job)
 
 	keeper_sandbox_enter(sb, KEEPER_CREATING);
 	r = container_prepare(&sb->c, sb->keeper->host, &spec, &sb->failure);
+	container_spec_close(&spec);
 	if (r < 0) {
 		sb->c = (struct container){.spec = spec, .init_pidfd = -1};
 		return r;

@@ -128,7 +128,7 @@ void keeper_drop_next(struct keeper_sandbox *sb, const struct err *why);
 
 /* keeper_sandbox.c. `id` must be valid. */
 struct keeper_sandbox *keeper_sandbox_find(struct keeper *k, struct str id);
-/* NULL when there are too many, or no memory. */
+/* NULL when there are too many, or no memory; else the spec's mounts are its own. */
 struct keeper_sandbox *keeper_sandbox_new(struct keeper *k, const struct container_spec *spec);
 void keeper_sandbox_free(struct keeper_sandbox *sb);
 void keeper_sandbox_enter(struct keeper_sandbox *sb, enum keeper_state state);

@@ -2,118 +2,29 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/mount.h>
-#include <linux/sched.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "container/binds.h"
 #include "container/dir.h"
+#include "container/mount.h"
 #include "container/trash.h"
 
-#define SAFE       (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
 #define RUN_SIZE   "size=64m"
 #define BERTH_SIZE "size=4m"
 #define LOWER      ".lower" /* below <run>: where a lower layer is for a moment */
 #define INIT_MAX   (16 * 1024 * 1024)
 
-/* The kernel's own words about a mount that failed, if there are any. */
-static int fs_failed(struct err *err, int error, int fs, const char *what)
-{
-	char words[256];
-	ssize_t n = read(fs, words, sizeof(words) - 1);
-
-	words[n > 0 ? n : 0] = '\0';
-	words[strcspn(words, "\n")] = '\0';
-	/* "e overlay: ..." */
-	return err_set(err, error, ERR_START_FAILED, "cannot mount %s: %s%s%s", what,
-		       strerror(-error), n > 2 ? ": " : "", n > 2 ? words + 2 : "");
-}
-
-struct fs_option {
-	const char *key, *value; /* value NULL: a flag */
-};
-
-/* A new file system, mounted nowhere yet. */
-static int fs_make(const char *type, const struct fs_option *options, unsigned attributes,
-		   struct err *err)
-{
-	cleanup_fd int fs = fsopen(type, FSOPEN_CLOEXEC);
-	int r = fs < 0 ? -errno : 0, mount;
-
-	for (; r == 0 && options->key; options++) {
-		r = options->value
-			    ? fsconfig(fs, FSCONFIG_SET_STRING, options->key, options->value, 0)
-			    : fsconfig(fs, FSCONFIG_SET_FLAG, options->key, NULL, 0);
-		r = r < 0 ? -errno : 0;
-	}
-	if (r == 0 && fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		r = -errno;
-	if (r < 0)
-		return fs_failed(err, r, fs, type);
-	mount = fsmount(fs, FSMOUNT_CLOEXEC, attributes);
-	return mount < 0 ? fs_failed(err, -errno, fs, type) : mount;
-}
-
-static int attach(int mount, int target, const char *what, struct err *err)
-{
-	if (move_mount(mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) <
-	    0)
-		return err_set(err, -errno, ERR_START_FAILED, "cannot attach %s: %s", what,
-			       strerror(errno));
-	return 0;
-}
-
-/* A user namespace with this map. It lives on in the fd, its only process does not. */
-static int make_userns(struct id_map map)
-{
-	struct clone_args args = {.flags = CLONE_NEWUSER};
-	pid_t parent = getpid();
-	long pid = syscall(SYS_clone3, &args, sizeof(args));
-	char path[64], text[64];
-	int r = 0, fd = -1;
-	cleanup_fd int proc = -1;
-
-	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		/* If we are killed, it must not stay, with our lock in its hands. */
-		if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
-			pause();
-		_exit(0);
-	}
-	snprintf(path, sizeof(path), "/proc/%ld", pid);
-	snprintf(text, sizeof(text), "0 %u %u", map.first, map.count);
-	proc = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (proc < 0)
-		r = -errno;
-	if (r == 0)
-		r = dir_write(proc, "uid_map", text);
-	if (r == 0)
-		r = dir_write(proc, "gid_map", text);
-	if (r == 0) {
-		fd = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
-		r = fd < 0 ? -errno : 0;
-	}
-	kill((pid_t)pid, SIGKILL);
-	/* It has no exit signal, so that no other wait() takes it. */
-	waitpid((pid_t)pid, NULL, __WALL);
-	return r < 0 ? r : fd;
-}
-
 /* The image with its owners shifted to those of the sandbox. */
 static int map_image(int image, struct id_map map, struct err *err)
 {
-	cleanup_fd int userns = make_userns(map);
+	const struct mount_ids ids = {0, map.first, map.count};
+	cleanup_fd int userns = mount_make_userns(ids, ids);
 	cleanup_fd int tree = -1;
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY};
 
@@ -137,7 +48,7 @@ static int overlay(const struct container_host *host, int image, int disk_fd, st
 {
 	cleanup_fd int upper = dir_open(disk_fd, "upper"), work = dir_open(disk_fd, "work");
 	char paths[3][32];
-	struct fs_option options[] = {
+	struct mount_option options[] = {
 		{"source", "berth"},
 		{"lowerdir", paths[0]},
 		{"upperdir", paths[1]},
@@ -155,7 +66,7 @@ static int overlay(const struct container_host *host, int image, int disk_fd, st
 			       strerror(upper < 0 ? -upper : -work));
 	for (int i = 0; i < 3; i++)
 		snprintf(paths[i], sizeof(paths[i]), "/proc/self/fd/%d", fds[i]);
-	return fs_make("overlay", options, SAFE, err);
+	return mount_make("overlay", options, MOUNT_SAFE, err);
 }
 
 /* The runtime's own mount points, and ours: there must be folders there and nothing else. */
@@ -221,7 +132,7 @@ static int open_point(int root, const char *name, uid_t owner, struct err *err)
 /* One of the machine's folders. Recursive: what is mounted below it cannot be left out. */
 static int share(int root, const char *name, uid_t owner, struct err *err)
 {
-	struct mount_attr attr = {.attr_set = SAFE | MOUNT_ATTR_RDONLY};
+	struct mount_attr attr = {.attr_set = MOUNT_SAFE | MOUNT_ATTR_RDONLY};
 	cleanup_fd int target = open_point(root, name, owner, err);
 	cleanup_fd int tree = -1;
 	char path[32];
@@ -235,7 +146,7 @@ static int share(int root, const char *name, uid_t owner, struct err *err)
 	    mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
 		return err_set(err, -errno, ERR_START_FAILED, "cannot share %s: %s", path,
 			       strerror(errno));
-	return attach(tree, target, path, err);
+	return mount_attach(tree, target, path, err);
 }
 
 /* A folder of the root mounted on itself, so that it stays writable when the root is not. */
@@ -250,19 +161,19 @@ static int keep_writable(int root, const char *name, uid_t owner, struct err *er
 	if (tree < 0)
 		return err_set(err, -errno, ERR_START_FAILED, "cannot keep /%s writable: %s", name,
 			       strerror(errno));
-	return attach(tree, target, name, err);
+	return mount_attach(tree, target, name, err);
 }
 
 static int make_tmpfs(const char *mode, const char *size, uid_t owner, struct err *err)
 {
 	char ids[16];
-	struct fs_option options[] = {
+	struct mount_option options[] = {
 		{"source", "tmpfs"}, {"mode", mode}, {"size", strchr(size, '=') + 1},
 		{"uid", ids},        {"gid", ids},   {NULL, NULL},
 	};
 
 	snprintf(ids, sizeof(ids), "%u", owner);
-	return fs_make("tmpfs", options, SAFE, err);
+	return mount_make("tmpfs", options, MOUNT_SAFE, err);
 }
 
 /* /run, /run/berth and /run/berth/init. */
@@ -285,8 +196,9 @@ static int mount_run(const struct container_host *host, int root, uid_t owner, s
 	if (point < 0 || file < 0 || init < 0)
 		return err_set(err, -EIO, ERR_START_FAILED, "cannot make a place for berth-init");
 	/* From the outside in: a detached mount takes no others on older kernels. */
-	if (attach(run, target, "/run", err) < 0 || attach(berth, point, "/run/berth", err) < 0 ||
-	    attach(init, file, "/run/berth/init", err) < 0)
+	if (mount_attach(run, target, "/run", err) < 0 ||
+	    mount_attach(berth, point, "/run/berth", err) < 0 ||
+	    mount_attach(init, file, "/run/berth/init", err) < 0)
 		return -EIO;
 	return 0;
 }
@@ -324,7 +236,10 @@ static int add_mounts(const struct container_host *host, const struct rootfs_pla
 		r = keep_writable(root, writable[i], owner, err);
 	if (r == 0 && !plan->is_read_only)
 		r = make_workspace(root, owner, err);
-	return r < 0 ? r : mount_run(host, root, owner, err);
+	if (r == 0)
+		r = mount_run(host, root, owner, err);
+	/* Last: nothing of the above may be found behind one of them. */
+	return r < 0 ? r : binds_mount(host, plan->mounts, plan->map, root, err);
 }
 
 /*
@@ -351,7 +266,7 @@ static int mount_overlay(const struct container_host *host, const struct rootfs_
 	if (point < 0)
 		return err_set(err, point, ERR_START_FAILED, "cannot make <run>/" LOWER ": %s",
 			       strerror(-point));
-	if (attach(lower, point, "the image", err) < 0)
+	if (mount_attach(lower, point, "the image", err) < 0)
 		return -EIO;
 	root = overlay(host, lower, disk_fd, err);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/" LOWER, host->run_fd);
@@ -372,7 +287,7 @@ int rootfs_mount(const struct container_host *host, const struct rootfs_plan *pl
 	if (target < 0)
 		return err_set(err, target, ERR_START_FAILED, "cannot make the bundle: %s",
 			       strerror(-target));
-	r = attach(root, target, "the root", err);
+	r = mount_attach(root, target, "the root", err);
 	if (r == 0)
 		r = add_mounts(host, plan, root, err);
 	if (r < 0)
@@ -438,7 +353,7 @@ int rootfs_mount_guest(const char *init_path, int run_fd, const char *name, stru
 		continue;
 	close(take_fd(&target));
 	target = dir_open(run_fd, name);
-	if (target < 0 || attach(guest, target, "the copy of berth-init", err) < 0)
+	if (target < 0 || mount_attach(guest, target, "the copy of berth-init", err) < 0)
 		return -EIO;
 	return take_fd(&guest);
 }

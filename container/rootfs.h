@@ -5,6 +5,7 @@
  *	/usr ...           the machine's own, read-only, its owners unmapped (image "host")
  *	/run, /run/berth   tmpfs; /run/berth/init: berth-init, read-only
  *	/workspace, /tmp   when the root is read-only: the overlay's own folders, writable
+ *	elsewhere          what its settings have mounted there: container/binds.h
  *
  * The runtime adds /proc, an empty /sys, /dev and what is in it, and takes the rest along as it is.
  *All of it is done by fds: the upper directory is full of what the sandbox's root left there.
@@ -15,6 +16,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "base/str.h"
 #include "container/host_state.h"
 #include "container/ids.h"
 
@@ -23,7 +25,8 @@ struct rootfs_plan {
 	const char *image; /* below images */
 	struct id_map map;
 	bool is_read_only;
-	bool shares_host; /* /usr and so on */
+	bool shares_host;  /* /usr and so on */
+	struct str mounts; /* a list of proto/mounts.h */
 };
 
 /* `disk_fd`: <state>/sandboxes/<id>; `bundle_fd`: where "rootfs" is to be. */

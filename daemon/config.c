@@ -37,6 +37,7 @@ enum kind {
 	KIND_TIMEOUT,
 	KIND_PREVIEW,
 	KIND_PREVIEW_URL,
+	KIND_BINDS,
 };
 
 struct setting {
@@ -72,6 +73,7 @@ static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_MEMORY_FLOOR]    = {"memory_floor",    KIND_SIZE,    true,  AT(memory_floor)},
 	[CONFIG_INIT_TIMEOUT]    = {"init_timeout",    KIND_TIMEOUT, false, AT(init_timeout_ms)},
 	[CONFIG_AUTOSTART]       = {"autostart",       KIND_FLAG,    false, AT(autostart)},
+	[CONFIG_ALLOW_BIND]      = {"allow_bind",      KIND_BINDS,   false, AT(allow_bind)},
 };
 /* clang-format on */
 
@@ -290,6 +292,48 @@ static int set_size(uint64_t *ret, struct str value, struct err *err)
 	return 0;
 }
 
+unsigned config_binds(const struct config *config, const char *ret[MOUNTS_ALLOWED_MAX])
+{
+	const char *at = config->allow_bind;
+	unsigned count = 0;
+
+	for (; *at && count < MOUNTS_ALLOWED_MAX; at += strlen(at) + 1)
+		ret[count++] = at;
+	return count;
+}
+
+/* One more. */
+static int add_bind(struct config *config, struct str value, const char *base_dir, struct err *err)
+{
+	const char *known[MOUNTS_ALLOWED_MAX];
+	unsigned count = config_binds(config, known);
+	const char *end =
+		count ? known[count - 1] + strlen(known[count - 1]) + 1 : config->allow_bind;
+	size_t used = (size_t)(end - config->allow_bind);
+	bool is_read_only =
+		value.len > 3 && str_eq((struct str){value.at + value.len - 3, 3}, STR(":ro"));
+	struct mounts_allowed allowed;
+	char path[PATH_MAX];
+	int r, n;
+
+	if (is_read_only)
+		value.len -= 3;
+	r = set_path(path, value, base_dir, err);
+	if (r < 0)
+		return r;
+	if (mounts_allowed_parse(str_of(path), &allowed) < 0)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "must be " MOUNTS_ALLOWED_WANT);
+	n = snprintf(config->allow_bind + used, CONFIG_ALLOW_BIND_MAX - used, "%s%s", path,
+		     is_read_only ? ":ro" : "");
+	/* There is an empty one behind the last. */
+	if (count < MOUNTS_ALLOWED_MAX && used + (size_t)n + 2 <= CONFIG_ALLOW_BIND_MAX)
+		return 0;
+	memset(config->allow_bind + used, 0, CONFIG_ALLOW_BIND_MAX - used);
+	return err_set(err, -E2BIG, ERR_INVALID_REQUEST,
+		       "at most %d folders can be allowed, and %d bytes of paths",
+		       MOUNTS_ALLOWED_MAX, CONFIG_ALLOW_BIND_MAX);
+}
+
 int config_set(struct config *config, enum config_setting setting, struct str value,
 	       const char *base_dir, struct err *err)
 {
@@ -332,6 +376,8 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 		return set_limit(at, value, err);
 	case KIND_SIZE:
 		return set_size(at, value, err);
+	case KIND_BINDS:
+		return add_bind(config, value, base_dir, err);
 	case KIND_COUNT:
 		break;
 	}
@@ -343,6 +389,7 @@ struct file_values {
 	struct str text[CONFIG_SETTING_COUNT];
 	uint64_t number[CONFIG_SETTING_COUNT]; /* of those that are one */
 	bool flag[CONFIG_SETTING_COUNT];
+	struct json_strings list[CONFIG_SETTING_COUNT];
 	bool given[CONFIG_SETTING_COUNT];
 };
 
@@ -357,7 +404,20 @@ static enum json_type type_of(enum kind kind)
 		return JSON_BOOL;
 	if (kind == KIND_SIZE)
 		return JSON_SIZE;
+	if (kind == KIND_BINDS)
+		return JSON_STRINGS;
 	return is_number(kind) ? JSON_UINT : JSON_STRING;
+}
+
+static size_t offset_of(enum kind kind, size_t i)
+{
+	if (kind == KIND_FLAG)
+		return offsetof(struct file_values, flag[0]) + i;
+	if (kind == KIND_BINDS)
+		return offsetof(struct file_values, list[0]) + i * sizeof(struct json_strings);
+	if (is_number(kind))
+		return offsetof(struct file_values, number[0]) + i * sizeof(uint64_t);
+	return offsetof(struct file_values, text[0]) + i * sizeof(struct str);
 }
 
 static int parse(struct arena *arena, struct str text, struct file_values *ret, struct err *err)
@@ -365,18 +425,22 @@ static int parse(struct arena *arena, struct str text, struct file_values *ret, 
 	struct json_field fields[CONFIG_SETTING_COUNT + 1] = {0};
 
 	for (size_t i = 0; i < CONFIG_SETTING_COUNT; i++) {
-		enum kind kind = settings[i].kind;
-
 		fields[i].name = settings[i].name;
-		fields[i].type = type_of(kind);
-		fields[i].offset =
-			kind == KIND_FLAG ? offsetof(struct file_values, flag[0]) + i
-			: is_number(kind)
-				? offsetof(struct file_values, number[0]) + i * sizeof(uint64_t)
-				: offsetof(struct file_values, text[0]) + i * sizeof(struct str);
+		fields[i].type = type_of(settings[i].kind);
+		fields[i].offset = offset_of(settings[i].kind, i);
 		fields[i].given = offsetof(struct file_values, given[0]) + i;
 	}
 	return json_parse_file(arena, text, fields, ret, err);
+}
+
+static int set_list(struct config *config, enum config_setting setting, struct json_strings list,
+		    const char *base_dir, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < list.len && r == 0; i++)
+		r = config_set(config, setting, list.items[i], base_dir, err);
+	return r;
 }
 
 static int apply_file(struct config *config, struct str text, struct err *err)
@@ -402,7 +466,9 @@ static int apply_file(struct config *config, struct str text, struct err *err)
 		}
 		if (settings[i].kind == KIND_FLAG)
 			values.text[i] = values.flag[i] ? STR("true") : STR("false");
-		r = config_set(config, i, values.text[i], base_dir, err);
+		r = settings[i].kind == KIND_BINDS
+			    ? set_list(config, i, values.list[i], base_dir, err)
+			    : config_set(config, i, values.text[i], base_dir, err);
 		if (r < 0)
 			return err_wrap(err, r, "%s", settings[i].name);
 	}

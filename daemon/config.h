@@ -17,6 +17,7 @@
 #include "base/paths.h"
 #include "base/str.h"
 #include "daemon/store.h"
+#include "proto/mounts_allowed.h"
 #include "proto/preview_url.h"
 #include "proto/units.h"
 
@@ -26,6 +27,7 @@
 #define CONFIG_TIMEOUT_MS_MIN  1000
 #define CONFIG_SANDBOXES_MAX   1000000
 #define CONFIG_PREVIEW_AUTO    "127.0.0.1:8620"
+#define CONFIG_ALLOW_BIND_MAX  16384      /* bytes of all of them */
 #define CONFIG_FLOOR_DEFAULT   UINT64_MAX /* by how much memory there is: capacity.h */
 
 enum config_setting {
@@ -51,6 +53,7 @@ enum config_setting {
 	CONFIG_MEMORY_FLOOR,
 	CONFIG_INIT_TIMEOUT,
 	CONFIG_AUTOSTART,
+	CONFIG_ALLOW_BIND,
 	CONFIG_SETTING_COUNT,
 };
 
@@ -78,6 +81,8 @@ struct config {
 	bool autostart;     /* when berthd starts: daemon/autostart.h */
 	unsigned max_sandboxes, max_running; /* 0: any number */
 	uint64_t memory_floor;               /* in bytes; 0: none */
+	/* "DIR[:ro]" each, one behind the other, and "" at the end: config_binds() reads them. */
+	char allow_bind[CONFIG_ALLOW_BIND_MAX];
 };
 
 void config_init(struct config *config);
@@ -89,14 +94,18 @@ const char *config_setting_name(enum config_setting setting);
 int config_read(struct config *config, const char *path, struct err *err);
 
 /*
- * One setting from its text. A relative path counts from `base_dir`, NULL being the current
- * directory. The sentence says what is wrong with the value, not whose value it is.
+ * One setting from its text; of `allow_bind` one more. A relative path counts from `base_dir`, NULL
+ * being the current directory. The sentence says what is wrong with the value, not whose value it
+ * is.
  */
 int config_set(struct config *config, enum config_setting setting, struct str value,
 	       const char *base_dir, struct err *err);
 
 /* Fills in the default paths and checks what only all settings together can tell. */
 int config_finish(struct config *config, struct err *err);
+
+/* The folders of `allow_bind`: how many, MOUNTS_ALLOWED_MAX at most. Texts point into `config`. */
+unsigned config_binds(const struct config *config, const char *ret[MOUNTS_ALLOWED_MAX]);
 
 /* The mode of the API socket: 0660 with a group, else 0600. */
 static inline mode_t config_socket_mode(const struct config *config)

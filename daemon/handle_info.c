@@ -25,11 +25,10 @@ void handle_health(struct exchange *x)
 }
 
 /* Linux has paths that are not UTF-8, JSON has no such text: their odd bytes are shown as "?". */
-static void put_path(struct json_writer *w, struct arena *arena, const char *key, const char *path)
+static void put_path_text(struct json_writer *w, struct arena *arena, const char *path)
 {
 	struct str s = str_of(path);
 
-	json_key(w, key);
 	if (!utf8_is_valid(s)) {
 		char *shown = arena_strndup(arena, s.at, s.len);
 
@@ -39,6 +38,12 @@ static void put_path(struct json_writer *w, struct arena *arena, const char *key
 		s = shown ? str_of(shown) : STR("");
 	}
 	json_str(w, s);
+}
+
+static void put_path(struct json_writer *w, struct arena *arena, const char *key, const char *path)
+{
+	json_key(w, key);
+	put_path_text(w, arena, path);
 }
 
 static void put_address(struct json_writer *w, const char *key, const struct host_port *address)
@@ -166,6 +171,7 @@ static void put_abilities(struct json_writer *w, const struct berthd *d)
 	/* By the counter of the cgroup that limits memory. */
 	put_bool(w, "oom_told", can & KEEPER_CAN_LIMIT_MEMORY);
 	put_bool(w, "own_ids", can & KEEPER_HAS_RANGES);
+	put_bool(w, "own_binds", can & KEEPER_CAN_OWN_BINDS);
 	put_bool(w, "disk_limit", false);
 	json_object_end(w);
 }
@@ -215,6 +221,18 @@ static void put_given(struct json_writer *w, struct arena *arena, const char *ke
 	json_null(w);
 }
 
+static void put_binds(struct json_writer *w, struct arena *arena, const struct config *config)
+{
+	const char *binds[MOUNTS_ALLOWED_MAX];
+	unsigned count = config_binds(config, binds);
+
+	json_key(w, "allow_bind");
+	json_array(w);
+	for (unsigned i = 0; i < count; i++)
+		put_path_text(w, arena, binds[i]);
+	json_array_end(w);
+}
+
 /* What else it was told to be, so that whoever starts one finds out whether this is the same. */
 static void put_settings(struct json_writer *w, struct arena *arena, const struct berthd *d)
 {
@@ -225,6 +243,7 @@ static void put_settings(struct json_writer *w, struct arena *arena, const struc
 	put_given(w, arena, "token_file", config->token_file);
 	put_given(w, arena, "socket_group", config->socket_group);
 	put_text(w, "log_level", log_level_name(config->log_level));
+	put_binds(w, arena, config);
 }
 
 void handle_info(struct exchange *x)

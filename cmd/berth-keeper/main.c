@@ -164,6 +164,8 @@ int main(int argc, char **argv)
 			 .runtime = options->runtime,
 			 .init_path = options->init_path,
 			 .cgroup = options->cgroup,
+			 .allow_bind = options->allow_bind,
+			 .allow_bind_count = options->allow_bind_count,
 			 .daemon_uid = options->daemon_uid,
 			 .daemon_gid = options->daemon_gid,
 			 .cgroup2_fd = -1},

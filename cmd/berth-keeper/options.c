@@ -19,6 +19,7 @@ static const struct option flags[] = {
 	{"runtime",    required_argument, NULL, 'c'},
 	{"init",       required_argument, NULL, 'i'},
 	{"cgroup",     required_argument, NULL, 'd'},
+	{"allow-bind", required_argument, NULL, 'b'},
 	{"ready-fd",   required_argument, NULL, 'f'},
 	{"idle-ms",    required_argument, NULL, 'w'},
 	{"log-level",  required_argument, NULL, 'l'},
@@ -42,6 +43,8 @@ void options_print_help(FILE *out)
 	      "  --runtime PATH    an OCI runtime (default: crun, else runc)\n"
 	      "  --init PATH       berth-init (default: the one beside this program)\n"
 	      "  --cgroup PATH     a delegated v2 cgroup that all sandboxes are to be in\n"
+	      "  --allow-bind DIR[:ro]  let sandboxes mount this folder and those in it, or (:ro)\n"
+	      "                    read them; may be given more than once\n"
 	      "  --ready-fd N      where to say \"ready\" (default: standard output)\n"
 	      "  --idle-ms N       end after N ms without berthd and sandboxes (default: 30000)\n"
 	      "  --log-level LEVEL error, warn, info or debug (default: info)\n"
@@ -84,6 +87,20 @@ static int read_init(struct options *ret, const char *text, struct err *err)
 	return 0;
 }
 
+static int read_allowed(struct options *ret, const char *text, struct err *err)
+{
+	struct mounts_allowed allowed;
+
+	if (mounts_allowed_parse(str_of(text), &allowed) < 0)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "--allow-bind needs " MOUNTS_ALLOWED_WANT ", not \"%s\"", text);
+	if (ret->allow_bind_count == MOUNTS_ALLOWED_MAX)
+		return err_set(err, -E2BIG, ERR_INVALID_REQUEST,
+			       "--allow-bind can be given %d times at most", MOUNTS_ALLOWED_MAX);
+	ret->allow_bind[ret->allow_bind_count++] = text;
+	return 0;
+}
+
 static int find_init(struct options *ret, struct err *err)
 {
 	char self[PATH_MAX], *slash;
@@ -115,6 +132,8 @@ static int read_flag(struct options *ret, int flag, const char *value, struct er
 		return read_dir("runtime", value, &ret->runtime, err);
 	case 'd':
 		return read_dir("cgroup", value, &ret->cgroup, err);
+	case 'b':
+		return read_allowed(ret, value, err);
 	case 'i':
 		return read_init(ret, value, err);
 	case 'u':

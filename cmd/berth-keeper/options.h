@@ -9,13 +9,16 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "proto/mounts_allowed.h"
 
 enum options_action { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_VERSION };
 
 struct options {
-	const char *state_dir, *run_dir; /* absolute */
-	const char *runtime;             /* NULL: crun, else runc */
-	const char *cgroup;              /* NULL: none was delegated */
+	const char *state_dir, *run_dir;            /* absolute */
+	const char *runtime;                        /* NULL: crun, else runc */
+	const char *cgroup;                         /* NULL: none was delegated */
+	const char *allow_bind[MOUNTS_ALLOWED_MAX]; /* DIR[:ro] */
+	unsigned allow_bind_count;
 	char init_path[PATH_MAX];
 	uid_t daemon_uid;
 	gid_t daemon_gid;

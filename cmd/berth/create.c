@@ -13,6 +13,9 @@ enum {
 	CREATE_CPUS,
 	CREATE_PIDS,
 	CREATE_READ_ONLY,
+	CREATE_MOUNT,
+	CREATE_VOLUME,
+	CREATE_TMPFS,
 	CREATE_START,
 	CREATE_SLEEP_AFTER,
 	CREATE_SLEEP_MODE,
@@ -56,6 +59,7 @@ static int run(const struct call *call)
 		.stop_after = call->values[CREATE_STOP_AFTER],
 		.delete_after = call->values[CREATE_DELETE_AFTER],
 		.stop_grace = call->values[CREATE_STOP_GRACE],
+		.mounts = {call, CREATE_MOUNT, CREATE_VOLUME, CREATE_TMPFS},
 	};
 	struct client_request request = {
 		.method = "POST", .path = "/v1/sandbox", .timeout_ms = CLIENT_WAIT_MS};
@@ -97,6 +101,9 @@ static const struct flag flags[] = {
 	[CREATE_CPUS]         = { "--cpus",         "NUMBER",   "the most processors: 1.5" },
 	[CREATE_PIDS]         = { "--pids",         "NUMBER",   "the most processes" },
 	[CREATE_READ_ONLY]    = { "--read-only",    NULL,       "nothing but /workspace and /tmp can be written" },
+	[CREATE_MOUNT]        = { "--mount",        "MOUNT",    "type=bind,source=DIR,target=DIR[,ro], or type=tmpfs,target=DIR,size=SIZE" },
+	[CREATE_VOLUME]       = { "--volume",       "SRC:DST[:ro]", "mount a folder of the daemon's host that it allows", "-v" },
+	[CREATE_TMPFS]        = { "--tmpfs",        "DST:SIZE", "mount memory: /scratch:256M" },
 	[CREATE_START]        = { "--start",        NULL,       "start it at once, not on first use" },
 	[CREATE_SLEEP_AFTER]  = { "--sleep-after",  "DURATION", "sleep when idle for so long (10m), or never" },
 	[CREATE_SLEEP_MODE]   = { "--sleep-mode",   "WAY",      "how to sleep: freeze, stop, or auto" },
@@ -113,6 +120,7 @@ static const struct example examples[] = {
 	{ "berth create",                             "prints the ID of a new sandbox" },
 	{ "berth create web --memory 1G --cpus 2",    "with a name and limits" },
 	{ "berth create --start",                     "and starts it" },
+	{ "berth create dev -v ~/src:/workspace/src:ro", "with a folder of this machine, if the daemon allows it" },
 	{ "berth create job --sleep-after 1m --delete-after 1d", "for a while only" },
 	{ NULL },
 };

@@ -71,6 +71,7 @@ const struct json_field ability_fields[] = {
 	{ "moment",       JSON_BOOL, offsetof(struct abilities, moment) },
 	{ "oom_told",     JSON_BOOL, offsetof(struct abilities, oom_told) },
 	{ "own_ids",      JSON_BOOL, offsetof(struct abilities, own_ids) },
+	{ "own_binds",    JSON_BOOL, offsetof(struct abilities, own_binds) },
 	{ "disk_limit",   JSON_BOOL, offsetof(struct abilities, disk_limit) },
 	{ "*", JSON_IGNORED },
 	{ NULL },
@@ -111,6 +112,7 @@ static const struct json_field info_fields[] = {
 	{ "token_file",      JSON_STRING,  AT(token_file) },
 	{ "socket_group",    JSON_STRING,  AT(socket_group) },
 	{ "log_level",       JSON_STRING,  AT(log_level) },
+	{ "allow_bind",      JSON_STRINGS, AT(allow_bind) },
 	{ "*",               JSON_IGNORED },
 	{ NULL },
 };
@@ -167,6 +169,8 @@ static void print_daemon(const struct info *info)
 	print_str("tokens", info->token_file);
 	print_str("socket's group", info->socket_group);
 	print_str("log level", info->log_level);
+	for (size_t i = 0; i < info->allow_bind.len; i++)
+		print_str(i ? "" : "may be mounted", info->allow_bind.items[i]);
 	if (info->confined_given)
 		screen_row("confined", "%s", info_confined(info).text);
 	screen_row("connections", "%" PRIu64 " of %" PRIu64, info->connections,

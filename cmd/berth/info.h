@@ -12,7 +12,7 @@
 
 struct abilities {
 	bool memory_limit, cpu_limit, pids_limit, freeze, exec_groups, moment, oom_told, own_ids,
-		disk_limit;
+		own_binds, disk_limit;
 };
 
 struct info {
@@ -48,7 +48,7 @@ struct info {
 	struct abilities abilities;
 	bool abilities_given;
 	bool user_namespaces, overlay, seccomp;
-	struct json_strings network_modes;
+	struct json_strings network_modes, allow_bind;
 };
 
 #define INFO_ARENA_MAX (1024 * 1024)

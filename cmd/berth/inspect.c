@@ -35,6 +35,19 @@ static void print_ports(const struct sandbox_info *info)
 	}
 }
 
+static void print_mounts(const struct sandbox_info *info)
+{
+	const struct sandbox_mount *mounts = info->mounts.items;
+
+	for (size_t i = 0; i < info->mounts.len; i++)
+		screen_row(i ? "" : "mounts", "%s: %s%s", screen_text(mounts[i].target).text,
+			   mounts[i].source.len ? screen_text(mounts[i].source).text
+						: screen_bytes(mounts[i].size).text,
+			   mounts[i].source.len     ? mounts[i].is_read_only ? ", read-only" : ""
+			   : mounts[i].is_read_only ? " of memory, read-only"
+						    : " of memory");
+}
+
 static void print_state(const struct sandbox_info *info)
 {
 	print_str("id", info->id);
@@ -48,6 +61,7 @@ static void print_state(const struct sandbox_info *info)
 	if (info->is_read_only)
 		screen_row("read only", "yes");
 	print_ports(info);
+	print_mounts(info);
 	for (size_t i = 0; i < info->labels.len; i++)
 		screen_row(i ? "" : "labels", "%s=%s", screen_text(info->labels.items[i].key).text,
 			   screen_text(info->labels.items[i].value).text);

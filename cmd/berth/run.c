@@ -23,6 +23,9 @@ enum {
 	RUN_CPUS,
 	RUN_PIDS,
 	RUN_READ_ONLY,
+	RUN_MOUNT,
+	RUN_VOLUME,
+	RUN_TMPFS,
 	RUN_SLEEP_AFTER,
 	RUN_SLEEP_MODE,
 	RUN_KEEP_ALIVE,
@@ -84,6 +87,7 @@ static int make_sandbox(const struct call *call, struct sandbox_id *ret, struct 
 		.stop_after = call->values[RUN_STOP_AFTER],
 		.delete_after = call->values[RUN_DELETE_AFTER],
 		.stop_grace = call->values[RUN_STOP_GRACE],
+		.mounts = {call, RUN_MOUNT, RUN_VOLUME, RUN_TMPFS},
 	};
 	const char *name = call->values[RUN_NAME];
 	char path[SANDBOX_PATH_MAX] = "/v1/sandbox";
@@ -177,6 +181,9 @@ static const struct flag flags[] = {
 	[RUN_CPUS]         = { "--cpus",         "NUMBER",     "the most processors: 1.5" },
 	[RUN_PIDS]         = { "--pids",         "NUMBER",     "the most processes" },
 	[RUN_READ_ONLY]    = { "--read-only",    NULL,         "nothing but /workspace and /tmp can be written" },
+	[RUN_MOUNT]        = { "--mount",        "MOUNT",      "type=bind,source=DIR,target=DIR[,ro], or type=tmpfs,target=DIR,size=SIZE" },
+	[RUN_VOLUME]       = { "--volume",       "SRC:DST[:ro]", "mount a folder of the daemon's host that it allows", "-v" },
+	[RUN_TMPFS]        = { "--tmpfs",        "DST:SIZE",   "mount memory: /scratch:256M" },
 	[RUN_SLEEP_AFTER]  = { "--sleep-after",  "DURATION",   "sleep when idle for so long (10m), or never" },
 	[RUN_SLEEP_MODE]   = { "--sleep-mode",   "WAY",        "how to sleep: freeze, stop, or auto" },
 	[RUN_KEEP_ALIVE]   = { "--keep-alive",   NULL,         "never count as idle" },

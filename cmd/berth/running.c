@@ -101,6 +101,22 @@ static int compare_settings(const struct info *info, const struct wanted *wanted
 	return 0;
 }
 
+static int compare_binds(const struct info *info, const struct wanted *wanted, struct err *err)
+{
+	for (char *const *bind = wanted->allow_bind; bind && *bind; bind++) {
+		bool is_there = false;
+
+		for (size_t i = 0; i < info->allow_bind.len && !is_there; i++)
+			is_there = str_eq(info->allow_bind.items[i], str_of(*bind));
+		if (!is_there)
+			return err_set(err, -EEXIST, ERR_CONFLICT,
+				       "berthd (pid %d) already runs without --allow-bind %.150s: "
+				       "stop it with `berth down` first",
+				       (int)info->pid, screen_text(str_of(*bind)).text);
+	}
+	return 0;
+}
+
 int running_compare(const struct info *info, const struct wanted *wanted, struct err *err)
 {
 	/* An older daemon may not say where it lives; that it listens nowhere is an answer. */
@@ -117,7 +133,7 @@ int running_compare(const struct info *info, const struct wanted *wanted, struct
 		return differs(info, "--preview-url", info->preview_url, wanted->preview_url, err);
 	if (wanted->runtime && !is_same_runtime(info, wanted->runtime))
 		return differs(info, "--runtime", info->runtime.path, wanted->runtime, err);
-	return compare_settings(info, wanted, err);
+	return compare_binds(info, wanted, err) < 0 ? -EEXIST : compare_settings(info, wanted, err);
 }
 
 bool running_is_outdated(pid_t pid)

@@ -10,6 +10,7 @@
 struct wanted {
 	const char *state_dir, *run_dir, *listen, *preview, *preview_url, *runtime;
 	const char *config, *token_file, *socket_group, *log_level, *user;
+	char *const *allow_bind; /* "DIR[:ro]" each; ends with NULL */
 };
 
 /* -EEXIST and a sentence that names the first thing that differs. */

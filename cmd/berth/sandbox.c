@@ -94,6 +94,18 @@ static const struct json_field port_fields[] = {
 	{ NULL },
 };
 
+#define MOUNT(member) offsetof(struct sandbox_mount, member)
+
+static const struct json_field mount_fields[] = {
+	{ "type",      JSON_STRING, MOUNT(type), true },
+	{ "source",    JSON_STRING, MOUNT(source) },
+	{ "target",    JSON_STRING, MOUNT(target), true },
+	{ "size",      JSON_SIZE,   MOUNT(size) },
+	{ "read_only", JSON_BOOL,   MOUNT(is_read_only) },
+	{ "*",         JSON_IGNORED },
+	{ NULL },
+};
+
 static const struct json_field info_fields[] = {
 	{ "id",             JSON_STRING, AT(id), true },
 	{ "state",          JSON_STRING, AT(state) },
@@ -123,6 +135,7 @@ static const struct json_field info_fields[] = {
 	{ "network",        JSON_OBJECT, AT(network),      .fields = network_fields },
 	{ "labels",         JSON_MAP,    AT(labels) },
 	{ "ports",          JSON_OBJECTS, AT(ports), .fields = port_fields, .size = sizeof(struct sandbox_port) },
+	{ "mounts",         JSON_OBJECTS, AT(mounts), .fields = mount_fields, .size = sizeof(struct sandbox_mount) },
 	{ "usage",          JSON_OBJECT, AT(usage), false, AT(usage_given), usage_fields },
 	{ "last_oom",       JSON_OBJECT, AT(last_oom),     .fields = oom_fields },
 	{ "last_failure",   JSON_OBJECT, AT(last_failure), .fields = failure_fields },

@@ -25,6 +25,13 @@ struct sandbox_receipt {
 	struct json_strings kept;
 };
 
+/* What is mounted in it. */
+struct sandbox_mount {
+	struct str type, source, target;
+	uint64_t size;
+	bool is_read_only;
+};
+
 /* One of its exposed ports. */
 struct sandbox_port {
 	uint64_t port;
@@ -50,7 +57,8 @@ struct sandbox_info {
 		struct str mode;
 	} network;
 	struct json_map labels;
-	struct json_objects ports; /* struct sandbox_port */
+	struct json_objects ports;  /* struct sandbox_port */
+	struct json_objects mounts; /* struct sandbox_mount */
 	struct {
 		struct str at, disk_at;
 		uint64_t cpu_ms, memory_bytes, memory_peak_bytes, pids, disk_bytes, files;

@@ -94,7 +94,10 @@ int settings_body(const struct settings_flags *flags, const char *id, bool start
 	write_switch(&w, "hold_open_sockets", flags->hold_open_sockets);
 	write_switch(&w, "read_only", flags->read_only);
 	write_switch(&w, "start", start);
+	r = mounts_write(&flags->mounts, &w, err);
 	json_object_end(&w);
+	if (r < 0)
+		return r;
 	r = json_writer_end(&w, out);
 	return r < 0 ? err_set(err, r, ERR_INVALID_REQUEST, "the arguments are no text (UTF-8)")
 		     : 0;

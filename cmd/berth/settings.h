@@ -6,12 +6,14 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "cmd/berth/mounts.h"
 
 /* NULL: not given. */
 struct settings_flags {
 	const char *image, *memory, *cpus, *pids;
 	const char *sleep_after, *sleep_mode, *max_awake, *stop_after, *stop_grace, *delete_after;
 	bool read_only, keep_alive, hold_open_sockets;
+	struct mounts_flags mounts;
 };
 
 /* The body of POST or PUT /v1/sandbox. `id` and `start` only for POST; NULL, false: left out. */

@@ -14,6 +14,7 @@
 #include "cmd/berth/launch.h"
 #include "cmd/berth/running.h"
 #include "cmd/berth/screen.h"
+#include "proto/mounts_allowed.h"
 
 #define PREVIEW_AUTO "auto"
 
@@ -27,6 +28,7 @@ enum {
 	UP_SOCKET_GROUP,
 	UP_LOG_LEVEL,
 	UP_USER,
+	UP_ALLOW_BIND,
 	UP_COUNT,
 };
 
@@ -41,6 +43,7 @@ static const struct flag flags[] = {
 	[UP_SOCKET_GROUP] = { "--socket-group", "GROUP",     "let its members use the socket too" },
 	[UP_LOG_LEVEL]    = { "--log-level",    "LEVEL",     "error, warn, info or debug" },
 	[UP_USER]         = { "--user",         "USER",      "whom the daemon becomes, if root starts it (berth)" },
+	[UP_ALLOW_BIND]   = { "--allow-bind",   "DIR[:ro]",  "let sandboxes mount this folder and those in it; may be repeated" },
 	{ NULL },
 };
 
@@ -90,7 +93,9 @@ struct command {
 	struct paths paths;
 	char values[UP_COUNT][PATH_MAX];
 	char state_dir[PATH_MAX], run_dir[PATH_MAX], socket[PATH_MAX];
-	char *argv[2 * UP_COUNT + 8];
+	char binds[MOUNTS_ALLOWED_MAX][PATH_MAX];
+	char *allow_bind[MOUNTS_ALLOWED_MAX + 1]; /* of them; NULL at the end */
+	char *argv[2 * UP_COUNT + 8 + 2 * MOUNTS_ALLOWED_MAX];
 	size_t argc;
 };
 
@@ -130,13 +135,45 @@ static int command_fill_globals(struct command *c, const struct globals *globals
 	return r;
 }
 
+/* Each of them, as the daemon will tell it. */
+static int command_fill_binds(struct command *command, const struct call *call, struct err *err)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < call->given_count; i++) {
+		const char *text = call->given[i].value;
+		struct mounts_allowed allowed;
+		char absolute[PATH_MAX];
+		int r;
+
+		if (call->given[i].flag != UP_ALLOW_BIND)
+			continue;
+		if (count == MOUNTS_ALLOWED_MAX)
+			return err_set(err, -E2BIG, ERR_INVALID_REQUEST,
+				       "--allow-bind can be given %d times at most",
+				       MOUNTS_ALLOWED_MAX);
+		r = make_absolute(text, absolute, err);
+		if (r < 0)
+			return r;
+		if (mounts_allowed_parse(str_of(absolute), &allowed) < 0)
+			return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+				       "--allow-bind wants " MOUNTS_ALLOWED_WANT ", not \"%s\"",
+				       screen_text(str_of(text)).text);
+		snprintf(command->binds[count], PATH_MAX, "%.*s%s", STR_ARGS(allowed.path),
+			 allowed.is_read_only ? ":ro" : "");
+		command->allow_bind[count] = command->binds[count];
+		command_add(command, flags[UP_ALLOW_BIND].name, command->binds[count++]);
+	}
+	return 0;
+}
+
 static int command_fill(struct command *command, const struct call *call, struct err *err)
 {
 	int r;
 
 	command_add(command, "berthd", NULL);
 	for (size_t i = 0; i < UP_COUNT; i++) {
-		if (!call->values[i])
+		if (!call->values[i] || i == UP_ALLOW_BIND)
 			continue;
 		if (is_path(i, call->values[i])) {
 			r = make_absolute(call->values[i], command->values[i], err);
@@ -152,7 +189,9 @@ static int command_fill(struct command *command, const struct call *call, struct
 	/* Where nothing is said. A configuration file may have said it: then this gives way. */
 	if (!call->values[UP_PREVIEW])
 		command_add(command, flags[UP_PREVIEW].name, (char *)PREVIEW_AUTO);
-	r = command_fill_globals(command, call->globals, err);
+	r = command_fill_binds(command, call, err);
+	if (r == 0)
+		r = command_fill_globals(command, call->globals, err);
 	return r < 0 ? r : client_paths(&command->globals, &command->paths, err);
 }
 
@@ -250,6 +289,7 @@ static int find_running(const struct command *command, const struct call *call, 
 		.preview = preview && strcmp(preview, PREVIEW_AUTO) == 0 ? NULL : preview,
 		.preview_url = call->values[UP_PREVIEW_URL],
 		.runtime = call->values[UP_RUNTIME] ? command->values[UP_RUNTIME] : NULL,
+		.allow_bind = command->allow_bind,
 	};
 	struct answer answer;
 	struct arena arena;

@@ -38,7 +38,8 @@ static void become_keeper(const struct config *config, const struct privileges *
 			  const char *program, int ready_fd)
 {
 	char uid[16], gid[16], ready[16];
-	const char *argv[24];
+	const char *binds[MOUNTS_ALLOWED_MAX], *argv[24 + 2 * MOUNTS_ALLOWED_MAX];
+	unsigned bind_count = config_binds(config, binds);
 	int n = 0;
 
 	snprintf(uid, sizeof(uid), "%u", p->uid);
@@ -62,6 +63,10 @@ static void become_keeper(const struct config *config, const struct privileges *
 	if (config->runtime[0]) {
 		argv[n++] = "--runtime";
 		argv[n++] = config->runtime;
+	}
+	for (unsigned i = 0; i < bind_count; i++) {
+		argv[n++] = "--allow-bind";
+		argv[n++] = binds[i];
 	}
 	argv[n] = NULL;
 	setsid();

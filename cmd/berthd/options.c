@@ -38,6 +38,7 @@ static const struct option_row rows[] = {
 	{"max-sandboxes", CONFIG_MAX_SANDBOXES, "N",       "How many sandboxes may exist; 0, as without it: any number."},
 	{"max-running",  CONFIG_MAX_RUNNING,  "N",         "How many may have a container; the least recently used frozen one gives way."},
 	{"memory-floor", CONFIG_MEMORY_FLOOR, "SIZE",      "Start nothing with less memory available; 0: never mind (default: 5%, 512M at most)."},
+	{"allow-bind",   CONFIG_ALLOW_BIND,   "DIR[:ro]",  "Let sandboxes mount this folder and those in it, or (:ro) read them; may be repeated."},
 	{"log-level",    CONFIG_LOG_LEVEL,    "LEVEL",     "How much to log: error, warn, info or debug."},
 	{"no-confine",   OPTION_NO_CONFINE,   NULL,        "Do without Landlock and the filter of system calls; for debugging."},
 	{"help",         OPTION_HELP,         NULL,        "Show this text.", "-h"},
@@ -47,6 +48,8 @@ static const struct option_row rows[] = {
 
 struct flags {
 	const char *values[OPTION_COUNT]; /* point into argv */
+	const char *binds[MOUNTS_ALLOWED_MAX + 1];
+	size_t bind_count;
 	enum options_action action;
 };
 
@@ -111,7 +114,7 @@ static int refuse(int answer, char **argv, struct err *err)
 		       "there is no flag \"%s\"; see berthd --help", argv[optind - 1]);
 }
 
-/* Only records what is there; the last of a repeated flag counts. */
+/* Only records what is there; the last of a repeated flag counts, but for --allow-bind. */
 static int collect(int argc, char **argv, struct flags *ret, struct err *err)
 {
 	struct option options[array_len(rows) + 1] = {0};
@@ -137,12 +140,25 @@ static int collect(int argc, char **argv, struct flags *ret, struct err *err)
 			return 0;
 		}
 		ret->values[id] = optarg ? optarg : "";
+		/* One too many is kept, to be refused. */
+		if (id == CONFIG_ALLOW_BIND && ret->bind_count < array_len(ret->binds))
+			ret->binds[ret->bind_count++] = optarg;
 	}
 	if (optind < argc)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
 			       "berthd takes only flags, not \"%s\"; see berthd --help",
 			       argv[optind]);
 	return 0;
+}
+
+/* To those of the file, if there are any. */
+static int add_binds(const struct flags *flags, struct config *ret, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < flags->bind_count && r == 0; i++)
+		r = config_set(ret, CONFIG_ALLOW_BIND, str_of(flags->binds[i]), NULL, err);
+	return r;
 }
 
 static int apply(const struct flags *flags, struct config *ret, struct err *err)
@@ -158,7 +174,10 @@ static int apply(const struct flags *flags, struct config *ret, struct err *err)
 
 		if (!value || rows[i].id >= CONFIG_SETTING_COUNT)
 			continue;
-		r = config_set(ret, (enum config_setting)rows[i].id, str_of(value), NULL, err);
+		r = rows[i].id == CONFIG_ALLOW_BIND
+			    ? add_binds(flags, ret, err)
+			    : config_set(ret, (enum config_setting)rows[i].id, str_of(value), NULL,
+					 err);
 		if (r < 0)
 			err_wrap(err, r, "--%s", rows[i].name);
 	}

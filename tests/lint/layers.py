@@ -12,11 +12,11 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.M)
 OURS = [
     ("base/*", ["base/*"]),
     ("proto/*", ["base/*", "proto/*"]),
-    ("container/*", ["base/*", "proto/frame*", "proto/keeper*", "proto/sandbox_id*", "container/*"]),
+    ("container/*", ["base/*", "proto/frame*", "proto/keeper*", "proto/mounts*", "proto/sandbox_id*", "container/*"]),
     ("daemon/*", ["base/*", "proto/*", "daemon/*"]),
     ("cmd/manual/*", ["base/*", "daemon/config.h", "cmd/*.h"]),
     ("cmd/berthd*", ["base/*", "proto/*", "daemon/*", "cmd/berthd/*", "cmd/*.h"]),
-    ("cmd/*keeper*", ["base/*", "proto/frame*", "container/*", "cmd/*keeper/*", "cmd/*.h"]),
+    ("cmd/*keeper*", ["base/*", "proto/frame*", "proto/mounts*", "container/*", "cmd/*keeper/*", "cmd/*.h"]),
     ("cmd/*init*", ["base/*", "proto/frame*", "proto/agent*", "proto/file*", "proto/watch*",
                    "cmd/*init/*", "cmd/*.h"]),
     ("cmd/*", ["base/*", "proto/*", "cmd/berth/*", "cmd/*.h"]),

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/tap.h"
@@ -169,6 +170,50 @@ static void test_reload(void)
 	tap_ok("a reload reads the file again, the flags stay above it");
 }
 
+static void test_binds(void)
+{
+	const char *const list[] = {
+		"--allow-bind", "/b/:ro", "--config", scratch_path("config.json"),
+		"--allow-bind", "c",      NULL};
+	const char *const bad[] = {"--allow-bind", "/a/../b", NULL};
+	const char *binds[MOUNTS_ALLOWED_MAX];
+	cleanup(args_close) struct args args, bad_args;
+	char expected[PATH_MAX], cwd[PATH_MAX];
+	cleanup(buf_close) struct buf many;
+	enum options_action action;
+	unsigned stale = 0;
+	struct config c;
+	struct err err = {0};
+
+	args_init(&args, list);
+	write_config("{\"allow_bind\": [\"/a\", \"d:ro\"]}");
+	check(options_parse(args.count, args.list, &c, &action, &err) == 0);
+	check(config_binds(&c, binds) == 4);
+	check_str(binds[0], "/a");
+	snprintf(expected, sizeof(expected), "%s:ro", scratch_path("d"));
+	check_str(binds[1], expected);
+	check_str(binds[2], "/b:ro");
+	check(getcwd(cwd, sizeof(cwd)) != NULL);
+	check(strncmp(binds[3], cwd, strlen(cwd)) == 0);
+	check_str(binds[3] + strlen(cwd), "/c");
+	write_config("{\"allow_bind\": []}");
+	check(options_reload(args.count, args.list, &c, &stale, &err) == 0);
+	check(stale == 1u << CONFIG_ALLOW_BIND && config_binds(&c, binds) == 4);
+	args_init(&bad_args, bad);
+	check(options_parse(bad_args.count, bad_args.list, &c, &action, &err) == -EINVAL);
+	check(strstr(err.sentence, "--allow-bind"));
+	/* With those of the flags one too many. */
+	buf_init(&many, 4096);
+	buf_printf(&many, "{\"allow_bind\": [\"/x\"");
+	for (size_t i = 2; i < MOUNTS_ALLOWED_MAX; i++)
+		buf_printf(&many, ", \"/x\"");
+	buf_append(&many, "]}", 3);
+	write_config(buf_at(&many));
+	check(options_parse(args.count, args.list, &c, &action, &err) == -E2BIG);
+	check(strstr(err.sentence, "--allow-bind"));
+	tap_ok("folders that may be mounted are collected from the file and all flags");
+}
+
 int main(void)
 {
 	scratch_make();
@@ -178,5 +223,6 @@ int main(void)
 	test_bad_flags();
 	test_actions();
 	test_reload();
+	test_binds();
 	return tap_done();
 }

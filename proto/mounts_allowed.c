@@ -1,0 +1,33 @@
+#include "proto/mounts_allowed.h"
+
+#include <errno.h>
+
+#include "proto/mounts.h"
+
+int mounts_allowed_parse(struct str text, struct mounts_allowed *ret)
+{
+	struct mounts_allowed allowed = {.path = text};
+
+	if (text.len > 3 && memcmp(text.at + text.len - 3, ":ro", 3) == 0) {
+		allowed.is_read_only = true;
+		allowed.path.len -= 3;
+	}
+	while (allowed.path.len > 1 && allowed.path.at[allowed.path.len - 1] == '/')
+		allowed.path.len--;
+	if (!mounts_is_path(allowed.path))
+		return -EINVAL;
+	*ret = allowed;
+	return 0;
+}
+
+int mounts_allowed_find(const struct mounts_allowed *allowed, unsigned count, struct str folder)
+{
+	int found = -1;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (mounts_is_below(folder, allowed[i].path) &&
+		    (found < 0 || allowed[i].path.len > allowed[found].path.len))
+			found = (int)i;
+	}
+	return found;
+}

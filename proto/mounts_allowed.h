@@ -1,0 +1,27 @@
+/*
+ * Which folders of the host may be mounted: what --allow-bind DIR[:ro] and `allow_bind` say. Only
+ * text; the keeper looks at the folders themselves.
+ */
+#ifndef BERTH_PROTO_MOUNTS_ALLOWED_H
+#define BERTH_PROTO_MOUNTS_ALLOWED_H
+
+#include <stdbool.h>
+
+#include "base/str.h"
+
+#define MOUNTS_ALLOWED_MAX  64
+#define MOUNTS_ALLOWED_WANT "an absolute path without \".\", \"..\" and \"//\", and perhaps \":ro\""
+
+/* The path points into what was parsed. */
+struct mounts_allowed {
+	struct str path;
+	bool is_read_only;
+};
+
+/* "DIR[:ro]", also with slashes at the end of DIR; -EINVAL. */
+int mounts_allowed_parse(struct str text, struct mounts_allowed *ret);
+
+/* Which of them a folder is in, by its name: the innermost, or -1. */
+int mounts_allowed_find(const struct mounts_allowed *allowed, unsigned count, struct str folder);
+
+#endif
