@@ -34,6 +34,7 @@ struct container_spec {
 	uint64_t generation;
 	char image[64];
 	bool is_read_only, is_ephemeral;
+	bool has_disk; /* from before: without it nothing is started */
 	struct container_limits limits;
 };
 

@@ -103,6 +103,7 @@ struct sandbox {
 	struct sandbox_oom last_oom;
 	uint64_t oom_seen; /* kills of this life that were noted */
 
+	bool has_disk;       /* it has run, and what it wrote is kept: a start without that fails */
 	bool is_stored;      /* its fact is on disk: until then it is nobody's but its maker's */
 	bool is_unreadable;  /* its stored settings are: nothing is started with others */
 	unsigned saves;      /* under way */
@@ -203,6 +204,8 @@ int sandbox_save_settings(struct sandbox *sb, struct settings *settings, store_d
 			  void *arg);
 /* As last_failure is now; what cannot be stored is logged. */
 void sandbox_save_failure(const struct sandbox *sb);
+/* It runs, on a disk that is to be there the next time. */
+void sandbox_save_disk(struct sandbox *sb);
 /* 1: no change is under way; 0: `wait` is called when it is over, and must ask again. */
 int sandbox_change(struct sandbox *sb, struct sandbox_wait *wait);
 /* One that was never stored, and that nothing holds any more, goes. */

@@ -2,6 +2,7 @@
 #ifndef BERTH_DAEMON_STORE_SANDBOX_H
 #define BERTH_DAEMON_STORE_SANDBOX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -32,6 +33,7 @@ struct sandbox_fact {
 	uint64_t generation;
 	struct sleep_fact sleep;
 	struct sandbox_failure failure;
+	bool has_disk;       /* it has run, and what it wrote is kept */
 	struct str settings; /* JSON */
 };
 
@@ -49,6 +51,8 @@ int store_sandbox_save_sleep(struct store *store, const struct sandbox_id *id,
 int store_sandbox_save_failure(struct store *store, const struct sandbox_id *id,
 			       const struct sandbox_failure *failure, store_done_fn *done,
 			       void *arg);
+int store_sandbox_save_disk(struct store *store, const struct sandbox_id *id, store_done_fn *done,
+			    void *arg);
 int store_sandbox_delete(struct store *store, const struct sandbox_id *id, store_done_fn *done,
 			 void *arg);
 
