@@ -119,6 +119,12 @@ static const struct migration {
 		"UPDATE sandbox SET has_disk = 1 WHERE slept_generation > 0",
 		NULL,
 	},
+	{
+		"ALTER TABLE sandbox ADD COLUMN oom_at_ms INTEGER NOT NULL DEFAULT 0;"
+		"ALTER TABLE sandbox ADD COLUMN oom_kills INTEGER NOT NULL DEFAULT 0;"
+		"ALTER TABLE sandbox ADD COLUMN oom_generation INTEGER NOT NULL DEFAULT 0",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)
