@@ -8,10 +8,11 @@ import socket
 import subprocess
 import sys
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sandbox"))
+sys.path += [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("sandbox", "process")]
 # pylint: disable=wrong-import-position
 import ground  # noqa: E402
 from ground import check, equal, main, needs_root, until  # noqa: E402
+from process_api import start  # noqa: E402
 
 CLOEXEC = 0o2000000
 NOBODY = 65534
@@ -257,6 +258,28 @@ def test_ring(g):
         equal(has_ring(g.berthd.pid), wanted, f"io_uring with {flags}")
 
 
+def test_logs_elsewhere(g):
+    """A link in the place of the directory of logs is told at the start, with what helps; a mount is none of our business."""
+    g.out("a", "true")
+    g.berthd.terminate()
+    equal(g.berthd.wait(ground.TIMEOUT), 0, "exit code")
+    logs, elsewhere = os.path.join(g.state, "berthd", "logs"), g.path("home", "elsewhere")
+    os.rename(logs, elsewhere)
+    os.symlink(elsewhere, logs)
+    berthd, line = g.spawn_berthd()
+    equal(berthd.wait(ground.TIMEOUT), 1, "its exit code")
+    check(f"{logs} leads to {elsewhere}" in line and "--no-confine" in line and "mount" in line, line)
+    g.start("--no-confine")
+    start(g, "a", ["true"], id="p")  # whose log is there
+    g.berthd.terminate()
+    equal(g.berthd.wait(ground.TIMEOUT), 0, "exit code")
+    os.unlink(logs)
+    os.rename(elsewhere, os.path.join(g.state, "berthd", "moved"))
+    os.symlink("moved", logs)  # within what is ours
+    g.start()
+    start(g, "a", ["true"], id="q")
+
+
 def test_off(g):
     """--no-confine is said in the log and by /v1/info."""
     g.berthd.terminate()
@@ -267,5 +290,5 @@ def test_off(g):
     check("--no-confine" in g.log_text(), "the log")
 
 
-main([test_berthd, test_keeper, test_descriptors, test_free, test_landlock, test_seccomp, test_both, test_wide, test_wide_names, test_ring,
-      test_off])
+main([test_berthd, test_keeper, test_descriptors, test_free, test_landlock, test_seccomp, test_both, test_wide, test_wide_names,
+      test_ring, test_logs_elsewhere, test_off])
