@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -52,6 +53,27 @@ void container_spec_close(struct container_spec *spec)
 	spec->mounts = (struct str){NULL, 0};
 }
 
+/*
+ * Whoever has worked in a sandbox does not want an empty one under its name. The range is there
+ * since before the first life, and also of a disk whose files are elsewhere.
+ */
+static int check_disk(const struct container_spec *spec, const struct container_host *host,
+		      struct err *err)
+{
+	char path[SANDBOX_ID_MAX + 16];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/range", spec->id.text);
+	if (!spec->has_disk || fstatat(host->sandboxes_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+	    (errno != ENOENT && errno != ENOTDIR))
+		return 0;
+	return err_set(
+		err, -ENOENT, ERR_START_FAILED,
+		"its disk is missing: it was in %s/sandboxes/%s. Put it back there, or delete "
+		"the sandbox (`berth rm %s`) and make it anew",
+		host->state_dir, spec->id.text, spec->id.text);
+}
+
 int container_prepare(struct container *c, const struct container_host *host,
 		      const struct container_spec *spec, struct err *err)
 {
@@ -62,6 +84,8 @@ int container_prepare(struct container *c, const struct container_host *host,
 	*c = (struct container){.spec = *spec, .init_pidfd = -1};
 	if (r == 0)
 		r = limits_complete(&c->spec.limits, host, err);
+	if (r == 0)
+		r = check_disk(spec, host, err);
 	if (r < 0)
 		return r;
 	disk = bundle_open_disk(c, host, &is_new, err);

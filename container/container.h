@@ -35,6 +35,7 @@ struct container_spec {
 	uint64_t generation;
 	char image[64];
 	bool is_read_only, is_ephemeral;
+	bool has_disk; /* from before: without it nothing is started */
 	struct container_limits limits;
 	/* A list of proto/mounts.h, on the heap: there may be many sandboxes, and few that have it.
 	 * Whose the spec is, that is its owner's until container_prepare() is over. */

@@ -140,6 +140,7 @@ static int read_spec(const struct keeper_start *start, struct container_spec *re
 		.generation = start->generation,
 		.is_read_only = start->flags & KEEPER_START_READ_ONLY,
 		.is_ephemeral = start->flags & KEEPER_START_EPHEMERAL,
+		.has_disk = start->flags & KEEPER_START_HAS_DISK,
 		.limits = {.memory_bytes = start->memory_bytes,
 			   .swap_bytes = start->swap_bytes,
 			   .cpu_milli = start->cpu_milli,
@@ -156,7 +157,8 @@ static int read_spec(const struct keeper_start *start, struct container_spec *re
 		memcpy(ret->image, start->image.at, start->image.len);
 	if (start->generation == 0)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "a generation is not 0");
-	if (start->flags & ~(uint32_t)(KEEPER_START_READ_ONLY | KEEPER_START_EPHEMERAL))
+	if (start->flags &
+	    ~(uint32_t)(KEEPER_START_READ_ONLY | KEEPER_START_EPHEMERAL | KEEPER_START_HAS_DISK))
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "unknown flags %#x",
 			       start->flags);
 	if (start->image.len == 0 || memchr(start->image.at, '\0', start->image.len))

@@ -242,15 +242,22 @@ static int line_up(struct keeper *k, int fd)
 	return 0;
 }
 
+static const char gone_for_good[] =
+	"berth-keeper has ended and does not come back: restart Berth (`berth down`, then `berth "
+	"up`)";
+
+static bool is_late(const struct keeper *k)
+{
+	return !k->is_ready && uv_now(k->config.loop) - k->down_at_ms >= KEEPER_WAIT_MS;
+}
+
 /* It has been gone for so long that nobody needs to wait for it any more. */
 static void refuse_late(struct keeper *k)
 {
-	if (uv_now(k->config.loop) - k->down_at_ms < KEEPER_WAIT_MS)
+	if (!is_late(k))
 		return;
 	list_for_each (node, &k->calls)
-		list_entry(node, struct keeper_call, link)->refusal =
-			"berth-keeper has ended and does not come back: restart Berth "
-			"(`berth down`, then `berth up`)";
+		list_entry(node, struct keeper_call, link)->refusal = gone_for_good;
 	if (!k->was_ready && !k->is_absent) {
 		k->is_absent = true;
 		k->config.ops->absent(k->config.arg);
@@ -353,6 +360,11 @@ uint32_t keeper_abilities(const struct keeper *keeper)
 bool keeper_is_ready(const struct keeper *keeper)
 {
 	return keeper->is_ready;
+}
+
+int keeper_check(const struct keeper *keeper, struct err *err)
+{
+	return is_late(keeper) ? err_set(err, -EIO, ERR_UNAVAILABLE, "%s", gone_for_good) : 0;
 }
 
 const char *keeper_runtime(const struct keeper *keeper)

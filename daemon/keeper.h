@@ -77,6 +77,8 @@ void keeper_close(struct keeper *keeper);
 uint32_t keeper_abilities(const struct keeper *keeper);
 /* Whether it is there, and has told all it knows. */
 bool keeper_is_ready(const struct keeper *keeper);
+/* 0; -EIO: it has been away for so long that what is asked of it now fails at once. */
+int keeper_check(const struct keeper *keeper, struct err *err);
 const char *keeper_runtime(const struct keeper *keeper);
 
 void keeper_start(struct keeper *keeper, struct keeper_call *call,

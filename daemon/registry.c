@@ -352,6 +352,8 @@ static void on_fact(void *arg, const struct sandbox_fact *fact)
 	sb->created_at_ms = fact->created_at_ms;
 	sb->generation = fact->generation;
 	sb->last_failure = fact->failure;
+	sb->has_disk = fact->has_disk;
+	vigil_load(sb, &fact->oom);
 	sandbox_expiry_load(sb, &fact->sleep);
 	arena_init(&arena, 4 * 1024 * 1024);
 	sb->is_stored = true;

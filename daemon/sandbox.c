@@ -195,6 +195,20 @@ void sandbox_gone(struct sandbox *sb, const struct err *why)
 	sandbox_step(sb);
 }
 
+/* What was begun goes on: whoever is told that it failed is told that, too. */
+static void fail_end(struct sandbox *sb, const struct err *why)
+{
+	struct err end = *why, removal = *why;
+
+	err_wrap(&end, -EIO, "the sandbox is ended as soon as that is possible, and not yet");
+	err_wrap(&removal, -EIO,
+		 "the sandbox is not removed, but it is ended as soon as that is possible");
+	sandbox_tell(sb, &sb->stops, &end);
+	sandbox_tell(sb, &sb->sleeps, &end);
+	sandbox_tell(sb, &sb->deletes, &removal);
+	sandbox_tell(sb, &sb->uses, why);
+}
+
 static void on_killed(struct keeper_call *call, struct keeper_answer *answer)
 {
 	struct sandbox *sb = container_of(call, struct sandbox, call);
@@ -205,10 +219,7 @@ static void on_killed(struct keeper_call *call, struct keeper_answer *answer)
 		sb->is_kill_owed = true;
 		if (sb->is_condemned)
 			exec_lose_all(sb, answer->err.sentence);
-		sandbox_tell(sb, &sb->stops, &answer->err);
-		sandbox_tell(sb, &sb->sleeps, &answer->err);
-		sandbox_tell(sb, &sb->deletes, &answer->err);
-		sandbox_tell(sb, &sb->uses, &answer->err);
+		fail_end(sb, &answer->err);
 		return;
 	}
 	if (sb->state == SANDBOX_STOPPING)
@@ -466,11 +477,21 @@ bool sandbox_use_again(struct sandbox *sb, struct sandbox_wait *wait)
 	return sandbox_use(sb, wait, &err) == 0;
 }
 
+/* Without a keeper nothing is begun: its processes would be asked to end, and that is all. */
+static int check_end(const struct sandbox *sb, struct err *err)
+{
+	int r = sandbox_check_owed(sb, err);
+
+	if (r == 0 && sb->state != SANDBOX_COLD)
+		r = keeper_check(registry_keeper(sb->registry), err);
+	return r;
+}
+
 int sandbox_stop(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 {
 	if (sb->state == SANDBOX_COLD)
 		return 1;
-	if (sandbox_check_owed(sb, err) < 0)
+	if (check_end(sb, err) < 0)
 		return -EAGAIN;
 	sb->why = SLEPT_ASKED;
 	list_append(&sb->stops, &wait->link);
@@ -480,7 +501,7 @@ int sandbox_stop(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 
 int sandbox_delete(struct sandbox *sb, struct sandbox_wait *wait, struct err *err)
 {
-	if (sandbox_check_owed(sb, err) < 0)
+	if (check_end(sb, err) < 0)
 		return -EAGAIN;
 	sb->why = SLEPT_ASKED;
 	list_append(&sb->deletes, &wait->link);

@@ -86,13 +86,6 @@ struct sandbox_receipt {
 	int64_t at_ms;
 };
 
-/* The last time that the kernel was seen to have killed in it for want of memory. */
-struct sandbox_oom {
-	int64_t at_ms;
-	uint64_t kills; /* in that generation, up to then; 0: it was never seen */
-	uint64_t generation;
-};
-
 struct sandbox {
 	struct registry *registry;
 	struct sandbox_id id;
@@ -106,6 +99,7 @@ struct sandbox {
 	uint64_t pulled_since_ms;
 	size_t pulled_bytes;
 
+	bool has_disk;       /* it has run, and what it wrote is kept: a start without that fails */
 	bool is_stored;      /* its fact is on disk: until then it is nobody's but its maker's */
 	bool is_unreadable;  /* its stored settings are: nothing is started with others */
 	unsigned saves;      /* under way */
@@ -206,6 +200,10 @@ int sandbox_save_settings(struct sandbox *sb, struct settings *settings, store_d
 			  void *arg);
 /* As last_failure is now; what cannot be stored is logged. */
 void sandbox_save_failure(const struct sandbox *sb);
+/* As last_oom is now. */
+void sandbox_save_oom(const struct sandbox *sb);
+/* It runs, on a disk that is to be there the next time. */
+void sandbox_save_disk(struct sandbox *sb);
 /* 1: no change is under way; 0: `wait` is called when it is over, and must ask again. */
 int sandbox_change(struct sandbox *sb, struct sandbox_wait *wait);
 /* One that was never stored, and that nothing holds any more, goes. */

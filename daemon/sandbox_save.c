@@ -164,6 +164,40 @@ void sandbox_save_failure(const struct sandbox *sb)
 			  sb->id.text);
 }
 
+static void on_oom_saved(void *arg, int result, const struct err *err)
+{
+	if (result < 0)
+		log_error("that a sandbox was out of memory is not stored: %s", err->sentence);
+}
+
+void sandbox_save_oom(const struct sandbox *sb)
+{
+	if (!sb->is_stored || registry_is_stopping(sb->registry))
+		return;
+	if (store_sandbox_save_oom(registry_store(sb->registry), &sb->id, &sb->last_oom,
+				   on_oom_saved, NULL) < 0)
+		log_error("sandbox=%s that it was out of memory is not stored: too much is being "
+			  "stored",
+			  sb->id.text);
+}
+
+static void on_disk_saved(void *arg, int result, const struct err *err)
+{
+	if (result < 0)
+		log_error("that a sandbox has a disk is not stored: %s", err->sentence);
+}
+
+void sandbox_save_disk(struct sandbox *sb)
+{
+	if (sb->has_disk || sb->settings.is_ephemeral || registry_is_stopping(sb->registry))
+		return;
+	if (store_sandbox_save_disk(registry_store(sb->registry), &sb->id, on_disk_saved, NULL) < 0)
+		log_error("sandbox=%s that it has a disk is not stored: too much is being stored",
+			  sb->id.text);
+	else
+		sb->has_disk = true;
+}
+
 int sandbox_change(struct sandbox *sb, struct sandbox_wait *wait)
 {
 	if (!sb->is_changing)

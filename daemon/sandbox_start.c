@@ -82,6 +82,7 @@ static void on_agent_ready(void *arg)
 		event_add(sb, "started", NULL, NULL); /* it did not sleep before */
 	else if (is_new)
 		sandbox_tell_woke(sb, WOKE_STOPPED);
+	sandbox_save_disk(sb);
 	activity_wake(sb);
 	sandbox_groups_refill(sb); /* an adopted one has none */
 	exec_adopted_all(sb);
@@ -184,7 +185,8 @@ static void ask_keeper(struct sandbox *sb)
 		.id = str_of(sb->id.text),
 		.generation = sb->generation,
 		.flags = (s->is_read_only ? KEEPER_START_READ_ONLY : 0) |
-			 (s->is_ephemeral ? KEEPER_START_EPHEMERAL : 0),
+			 (s->is_ephemeral ? KEEPER_START_EPHEMERAL : 0) |
+			 (sb->has_disk && !s->is_ephemeral ? KEEPER_START_HAS_DISK : 0),
 		.image = str_of(s->image),
 		.memory_bytes = s->limits.memory_bytes,
 		.swap_bytes = s->limits.swap_bytes,

@@ -129,6 +129,55 @@ int store_sandbox_save_failure(struct store *store, const struct sandbox_id *id,
 	return store_fact_submit(store, o ? &o->base : NULL, work_save_failure);
 }
 
+static int work_save_oom(struct store_op *op, struct sqlite3 *db)
+{
+	const struct sandbox_fact *f = &container_of(op, struct sandbox_op, base.op)->fact;
+	cleanup_statement sqlite3_stmt *s = NULL;
+
+	if (sqlite3_prepare_v2(db,
+			       "UPDATE sandbox SET oom_at_ms = ?2, oom_kills = ?3, "
+			       "oom_generation = ?4 WHERE id = ?1",
+			       -1, &s, NULL) != SQLITE_OK ||
+	    sqlite3_bind_text(s, 1, f->id.text, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_bind_int64(s, 2, f->oom.at_ms) != SQLITE_OK ||
+	    sqlite3_bind_int64(s, 3, (int64_t)f->oom.kills) != SQLITE_OK ||
+	    sqlite3_bind_int64(s, 4, (int64_t)f->oom.generation) != SQLITE_OK ||
+	    sqlite3_step(s) != SQLITE_DONE)
+		return store_fail(op, db, "storing that a sandbox was out of memory");
+	return 0;
+}
+
+int store_sandbox_save_oom(struct store *store, const struct sandbox_id *id,
+			   const struct sandbox_oom *oom, store_done_fn *done, void *arg)
+{
+	struct sandbox_fact fact = {.id = *id, .oom = *oom, .settings = {"", 0}};
+	struct sandbox_op *o = new_op(&fact, done, arg);
+
+	return store_fact_submit(store, o ? &o->base : NULL, work_save_oom);
+}
+
+static int work_save_disk(struct store_op *op, struct sqlite3 *db)
+{
+	const struct sandbox_fact *f = &container_of(op, struct sandbox_op, base.op)->fact;
+	cleanup_statement sqlite3_stmt *s = NULL;
+
+	if (sqlite3_prepare_v2(db, "UPDATE sandbox SET has_disk = 1 WHERE id = ?1", -1, &s, NULL) !=
+		    SQLITE_OK ||
+	    sqlite3_bind_text(s, 1, f->id.text, -1, SQLITE_STATIC) != SQLITE_OK ||
+	    sqlite3_step(s) != SQLITE_DONE)
+		return store_fail(op, db, "storing that a sandbox has a disk");
+	return 0;
+}
+
+int store_sandbox_save_disk(struct store *store, const struct sandbox_id *id, store_done_fn *done,
+			    void *arg)
+{
+	struct sandbox_fact fact = {.id = *id, .settings = {"", 0}};
+	struct sandbox_op *o = new_op(&fact, done, arg);
+
+	return store_fact_submit(store, o ? &o->base : NULL, work_save_disk);
+}
+
 static int work_delete(struct store_op *op, struct sqlite3 *db)
 {
 	static const char *const statements[] = {
@@ -186,6 +235,10 @@ static int keep_row(struct buf *rows, sqlite3_stmt *s)
 		.sleep = {.since_ms = sqlite3_column_int64(s, 4),
 			  .at_ms = sqlite3_column_int64(s, 5),
 			  .generation = (uint64_t)sqlite3_column_int64(s, 6)},
+		.has_disk = sqlite3_column_int64(s, 12),
+		.oom = {.at_ms = sqlite3_column_int64(s, 13),
+			.kills = (uint64_t)sqlite3_column_int64(s, 14),
+			.generation = (uint64_t)sqlite3_column_int64(s, 15)},
 	};
 	int r;
 
@@ -219,7 +272,9 @@ int store_sandbox_load(struct store *store, store_sandbox_each_fn *each, store_d
 	static const struct store_fact_load load = {
 		.sql = "SELECT id, created_at_ms, generation, settings, asleep_since_ms, "
 		       "slept_at_ms, slept_generation, slept_mode, slept_why, failed_at_ms, "
-		       "failed_code, failed_message FROM sandbox ORDER BY id LIMIT -1 OFFSET ?1",
+		       "failed_code, failed_message, has_disk, oom_at_ms, oom_kills, "
+		       "oom_generation FROM sandbox ORDER BY id "
+		       "LIMIT -1 OFFSET ?1",
 		.what = "the sandboxes",
 		.keep = keep_row,
 		.give = give_row,

@@ -2,6 +2,7 @@
 #ifndef BERTH_DAEMON_STORE_SANDBOX_H
 #define BERTH_DAEMON_STORE_SANDBOX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -26,12 +27,21 @@ struct sandbox_failure {
 	int64_t at_ms;
 };
 
+/* The last time that the kernel was seen to have killed in it for want of memory. */
+struct sandbox_oom {
+	int64_t at_ms;
+	uint64_t kills; /* in that generation, up to then; 0: it was never seen */
+	uint64_t generation;
+};
+
 struct sandbox_fact {
 	struct sandbox_id id;
 	int64_t created_at_ms;
 	uint64_t generation;
 	struct sleep_fact sleep;
 	struct sandbox_failure failure;
+	struct sandbox_oom oom;
+	bool has_disk;       /* it has run, and what it wrote is kept */
 	struct str settings; /* JSON */
 };
 
@@ -49,6 +59,10 @@ int store_sandbox_save_sleep(struct store *store, const struct sandbox_id *id,
 int store_sandbox_save_failure(struct store *store, const struct sandbox_id *id,
 			       const struct sandbox_failure *failure, store_done_fn *done,
 			       void *arg);
+int store_sandbox_save_oom(struct store *store, const struct sandbox_id *id,
+			   const struct sandbox_oom *oom, store_done_fn *done, void *arg);
+int store_sandbox_save_disk(struct store *store, const struct sandbox_id *id, store_done_fn *done,
+			    void *arg);
 int store_sandbox_delete(struct store *store, const struct sandbox_id *id, store_done_fn *done,
 			 void *arg);
 

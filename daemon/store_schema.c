@@ -113,6 +113,18 @@ static const struct migration {
 		"label TEXT NOT NULL UNIQUE) STRICT",
 		NULL,
 	},
+	{
+		/* Only one that has run has slept since. */
+		"ALTER TABLE sandbox ADD COLUMN has_disk INTEGER NOT NULL DEFAULT 0;"
+		"UPDATE sandbox SET has_disk = 1 WHERE slept_generation > 0",
+		NULL,
+	},
+	{
+		"ALTER TABLE sandbox ADD COLUMN oom_at_ms INTEGER NOT NULL DEFAULT 0;"
+		"ALTER TABLE sandbox ADD COLUMN oom_kills INTEGER NOT NULL DEFAULT 0;"
+		"ALTER TABLE sandbox ADD COLUMN oom_generation INTEGER NOT NULL DEFAULT 0",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)

@@ -46,6 +46,7 @@ static void note_kills(struct sandbox *sb, uint64_t kills)
 	*last = (struct sandbox_oom){registry_now_ms(), kills, sb->generation};
 	log_warn("sandbox=%s generation=%llu out of memory: processes killed by the kernel=%llu",
 		 sb->id.text, (unsigned long long)sb->generation, (unsigned long long)kills);
+	sandbox_save_oom(sb);
 	event_add(sb, "oom", write_kills, last);
 }
 
@@ -172,6 +173,12 @@ void vigil_begin(struct sandbox *sb)
 
 	if (!uv_is_active((uv_handle_t *)&v->timer))
 		uv_timer_start(&v->timer, on_tick, v->tick_ms, v->tick_ms);
+}
+
+void vigil_load(struct sandbox *sb, const struct sandbox_oom *last)
+{
+	sb->last_oom = *last;
+	sb->oom_seen = last->generation == sb->generation ? last->kills : 0;
 }
 
 void vigil_renew(struct sandbox *sb)

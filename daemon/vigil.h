@@ -21,6 +21,7 @@
 
 struct registry;
 struct sandbox;
+struct sandbox_oom;
 struct vigil;
 
 #define VIGIL_TICK_MAX_MS 2000
@@ -32,6 +33,9 @@ void vigil_free(struct vigil *vigil);
 
 /* There may be something to look at: it runs now, or has something to do. */
 void vigil_begin(struct sandbox *sb);
+/* For the registry: what an earlier berthd has seen, of the generation that it has now or before.
+ */
+void vigil_load(struct sandbox *sb, const struct sandbox_oom *last);
 /* For sandbox*.c: its next life begins; its init has said something, or could say nothing. */
 void vigil_renew(struct sandbox *sb);
 void vigil_heard(struct sandbox *sb);

@@ -95,6 +95,7 @@ enum keeper_start_flags {
 	KEEPER_START_READ_ONLY =
 		1, /* the root; /workspace, /tmp, /run and /dev/shm stay writable */
 	KEEPER_START_EPHEMERAL = 2, /* its disk is a tmpfs, and ends with it */
+	KEEPER_START_HAS_DISK = 4,  /* from an earlier start: a new one is not what it wants */
 };
 
 /*

@@ -20,6 +20,7 @@
 #define JOINTS_MAX  256
 #define WAITING_MAX (64 * 1024) /* bytes in one direction of one of them */
 #define LINGER_MS   2000        /* that a local program has to close, once it has all */
+#define PAUSE_MS    100         /* before the next try, when there were no descriptors left */
 
 /* A connection here, and one inside that is at its other end. */
 struct joint {
@@ -40,6 +41,7 @@ struct forward {
 	int listener;
 	struct list joints;
 	unsigned joints_len;
+	int64_t accepts_at_ms; /* not before: whoever waits would be told of again and again */
 	struct err last; /* what was complained about, so that it is not said again and again */
 };
 
@@ -55,6 +57,7 @@ static void joint_free(struct forward *f, struct joint *j)
 {
 	list_remove(&j->link);
 	f->joints_len--;
+	f->accepts_at_ms = 0; /* there is room again */
 	upgrade_close(&j->line);
 	close(j->fd);
 	buf_close(&j->in);
@@ -79,8 +82,11 @@ static void take_connection(struct forward *f)
 	struct err err;
 	int yes = 1;
 
-	if (!j)
-		return; /* it has gone again, or there is no room: it stays in the queue */
+	if (!j) {
+		/* It has gone again, or there is no room: it stays in the queue. */
+		f->accepts_at_ms = now_ms() + PAUSE_MS;
+		return;
+	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	if (upgrade_open(&j->line, f->haul->globals, f->path, &err) < 0 ||
 	    upgrade_ask(&j->line, "Upgrade: tcp\r\n", &err) < 0) {
@@ -272,12 +278,14 @@ static void add_joint(struct polls *p, const struct joint *j)
 
 static int turn(struct forward *f, struct polls *p)
 {
-	bool has_room = f->joints_len < JOINTS_MAX;
+	bool has_room = f->joints_len < JOINTS_MAX, is_pausing = now_ms() < f->accepts_at_ms;
 
 	p->len = 2;
 	p->timeout_ms = -1;
 	p->fds[0] = (struct pollfd){f->haul->interrupt_fd, POLLIN, 0};
-	p->fds[1] = (struct pollfd){has_room ? f->listener : -1, POLLIN, 0};
+	p->fds[1] = (struct pollfd){has_room && !is_pausing ? f->listener : -1, POLLIN, 0};
+	if (is_pausing)
+		await_until(p, f->accepts_at_ms);
 	list_for_each (node, &f->joints)
 		add_joint(p, list_entry(node, struct joint, link));
 	if (poll(p->fds, p->len, p->timeout_ms) < 0 && errno != EINTR)

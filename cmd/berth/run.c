@@ -36,6 +36,12 @@ enum {
 	RUN_STOP_GRACE,
 };
 
+/*
+ * Of one that has no name and is to be removed afterwards: should we be killed first, nobody else
+ * knows of it, and the daemon does it. Not before it has slept for a while, with nobody at it.
+ */
+#define LEFT_BEHIND "1m"
+
 struct created {
 	struct str id;
 	bool restart_needed;
@@ -73,7 +79,8 @@ static int take_id(const struct answer *answer, struct sandbox_id *ret, struct e
 static int make_sandbox(const struct call *call, struct sandbox_id *ret, struct answer *answer,
 			struct err *err)
 {
-	const struct settings_flags settings = {
+	bool is_passing = call->values[RUN_RM] && !call->values[RUN_NAME];
+	struct settings_flags settings = {
 		.image = call->values[RUN_IMAGE],
 		.memory = call->values[RUN_MEMORY],
 		.cpus = call->values[RUN_CPUS],
@@ -96,6 +103,10 @@ static int make_sandbox(const struct call *call, struct sandbox_id *ret, struct 
 	cleanup(buf_close) struct buf body;
 	int r = 0;
 
+	if (is_passing && !settings.sleep_after)
+		settings.sleep_after = LEFT_BEHIND;
+	if (is_passing && !settings.delete_after)
+		settings.delete_after = LEFT_BEHIND;
 	buf_init(&body, SANDBOX_ARENA_MAX);
 	if (name)
 		r = sandbox_path(name, "", path, err);
@@ -216,7 +227,8 @@ const struct verb verb_run = {
 		"written, standard output and standard error apart; the exit code is the "
 		"command's\n"
 		"own, or 125 if it was Berth that failed, or the command line was wrong. Ctrl-C\n"
-		"ends the command.",
+		"ends the command. What --rm was to remove goes within minutes also if this is\n"
+		"killed before, unless it has a name: its --sleep-after and --delete-after are 1m.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

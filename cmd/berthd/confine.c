@@ -71,34 +71,51 @@ static void add_parent(struct places *p, const char *file, enum landlock_use use
 	add(p, path, use);
 }
 
-/* Whether the directory that `file` is in is `dir`, or has it somewhere below. */
-static bool is_above(const char *file, size_t len, const char *dir)
+/*
+ * Whether `dir` is the directory `path`, or has it somewhere below. By what they are and not by
+ * name: links, "." and mounts give one directory many names.
+ */
+static bool is_above(const struct stat *dir, const char *path)
 {
-	return strncmp(dir, file, len) == 0 && (dir[len] == '/' || !dir[len]);
+	cleanup_free char *at = realpath(path, NULL);
+	struct stat st;
+
+	while (at) {
+		if (stat(at[0] ? at : "/", &st) == 0 && st.st_dev == dir->st_dev &&
+		    st.st_ino == dir->st_ino)
+			return true;
+		if (!at[0])
+			break;
+		*strrchr(at, '/') = '\0';
+	}
+	return false;
 }
 
 /*
  * Landlock opens all that is below a directory, too: then it must not be one that holds others.
  * What is in the state may be read: berthd sees it all pass by.
  */
-static bool is_wide(const char *file, const char *state_dir, enum landlock_use use)
+static bool is_wide(const char *dir, const char *state_dir, enum landlock_use use)
 {
-	const char *home = getenv("HOME"), *slash = strrchr(file, '/');
-	size_t len = slash ? (size_t)(slash - file) : 0;
+	const char *home = getenv("HOME");
+	struct stat st;
 
-	return len == 0 || (home && is_above(file, len, home)) ||
-	       (use != LANDLOCK_READ && is_above(file, len, state_dir));
+	return stat(dir, &st) < 0 || is_above(&st, "/") ||
+	       (home && home[0] && is_above(&st, home)) ||
+	       (use != LANDLOCK_READ && is_above(&st, state_dir));
 }
 
-/*
- * The directory, since whoever changes or rotates a file puts another in its place; and where a
- * link leads.
- */
+/* The directory, since whoever changes or rotates a file puts another in its place. */
 static void add_near(struct places *p, const char *file, const char *state_dir,
 		     enum landlock_use use)
 {
-	if (!is_wide(file, state_dir, use)) {
-		add_parent(p, file, use);
+	char *path = room(p), *slash;
+
+	snprintf(path, PATH_MAX, "%s", file);
+	slash = strrchr(path, '/');
+	slash[slash == path] = '\0';
+	if (!is_wide(path, state_dir, use)) {
+		add(p, path, use);
 		return;
 	}
 	log_warn(
@@ -109,18 +126,32 @@ static void add_near(struct places *p, const char *file, const char *state_dir,
 	if (use == LANDLOCK_APPEND)
 		close(open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
 			   0640));
-	snprintf(room(p), PATH_MAX, "%s", file);
-	add(p, p->paths[p->paths_count - 1], use);
+	snprintf(path, PATH_MAX, "%s", file);
+	add(p, path, use);
 }
 
+/* The file by its directory's only name. NULL: we cannot reach it, nor need a rule. */
+static char *name_in_real_dir(const char *file)
+{
+	const char *slash = strrchr(file, '/');
+	cleanup_free char *dir = slash ? strndup(file, (size_t)(slash - file) + 1) : NULL;
+	cleanup_free char *real = dir ? realpath(dir, NULL) : NULL;
+	char *ret;
+
+	if (!real || asprintf(&ret, "%s%s", strcmp(real, "/") == 0 ? "" : real, slash) < 0)
+		return NULL;
+	return ret;
+}
+
+/* And where a link leads. */
 static void add_beside(struct places *p, const char *file, const char *state_dir,
 		       enum landlock_use use)
 {
-	cleanup_free char *real = file[0] ? realpath(file, NULL) : NULL;
+	cleanup_free char *named = name_in_real_dir(file), *real = realpath(file, NULL);
 
-	if (file[0])
-		add_near(p, file, state_dir, use);
-	if (real && strcmp(real, file) != 0)
+	if (named)
+		add_near(p, named, state_dir, use);
+	if (real && (!named || strcmp(real, named) != 0))
 		add_near(p, real, state_dir, use);
 }
 

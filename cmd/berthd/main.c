@@ -283,15 +283,37 @@ static int open_store(struct program *p, struct err *err)
 	return store_open(&b->store, &p->loop, path, b->config.store_sync, err);
 }
 
+/* Landlock knows where a link leads, and says only that it is not ours. */
+static int check_logs(const struct program *p, const char *path, struct err *err)
+{
+	cleanup_free char *real = realpath(path, NULL);
+	char own[PATH_MAX];
+	cleanup_free char *real_own = NULL;
+	size_t len;
+
+	snprintf(own, sizeof(own), "%.*s", (int)(strrchr(path, '/') - path), path);
+	real_own = realpath(own, NULL);
+	len = real_own ? strlen(real_own) : 0;
+	if (!p->berthd.confinement.landlock_abi || !real || !real_own ||
+	    (strncmp(real, real_own, len) == 0 && real[len] == '/'))
+		return 0;
+	return err_set(err, -EACCES, ERR_FORBIDDEN,
+		       "%s leads to %s, and berthd has confined itself to %s: mount that directory "
+		       "there instead (`mount --bind`), or start berthd with --no-confine",
+		       path, real, own);
+}
+
 static int open_logs(struct program *p, struct err *err)
 {
 	const char *state_dir = p->berthd.config.paths.state_dir;
 	char path[PATH_MAX];
+	int r;
 
 	if (snprintf(path, sizeof(path), "%s/berthd/logs", state_dir) >= (int)sizeof(path))
 		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
 			       "the state directory's path is too long");
-	return logs_open(&p->logs, &p->loop, path, err);
+	r = check_logs(p, path, err);
+	return r < 0 ? r : logs_open(&p->logs, &p->loop, path, err);
 }
 
 static void watch_signal(struct program *p, uv_signal_t *handle, uv_signal_cb callback, int number)

@@ -35,6 +35,35 @@ def hello(place):
     equal(place.run("ls", "-q").stdout, "", "nothing is left")
 
 
+def killed(place):
+    """Of --rm; the daemon removes what is left, and nothing that is in use."""
+    def begin(*flags):
+        return subprocess.Popen([place.berth, "run", "--rm", *flags, "--", "sh", "-c", "echo on; sleep 3; echo still; sleep 1000"],
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=place.env)
+
+    def show(name):
+        return json.loads(place.run("inspect", "--json", name).stdout)
+    with begin() as process:
+        equal(process.stdout.readline(), b"on\n")
+        shown = show(place.run("ls", "-q").stdout.strip())
+        equal((shown["sleep_after"], shown["delete_after"]), ("1m", "1m"), "times of one without a name")
+        process.send_signal(signal.SIGINT)
+    with begin("--name", "web") as process:
+        equal(process.stdout.readline(), b"on\n")
+        equal(show("web")["delete_after"], "never", "what has a name stays")
+        process.send_signal(signal.SIGINT)
+    equal(place.run("ls", "-q").stdout, "", "both are gone")
+    with begin("--sleep-after", "1s", "--delete-after", "1s") as process:
+        equal(process.stdout.readline(), b"on\n")
+        equal(process.stdout.readline(), b"still\n", "in use for longer than that")
+        name = place.run("ls", "-q").stdout.strip()
+        process.kill()
+    with subprocess.Popen([place.berth, "events", "-f", "--type", "destroyed", name], stdout=subprocess.PIPE, env=place.env) as events:
+        check(b"delete_after" in events.stdout.readline(), "the daemon removes it")
+        events.terminate()
+    equal(place.run("ls", "-q").stdout, "", "what is left")
+
+
 def codes(place):
     for script, code in [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -9 $$", 137),
                          ("kill -15 $$", 143)]:
@@ -148,6 +177,7 @@ def prunes(place):
 
 main([
     ("python in a sandbox that is gone afterwards", with_daemon(hello)),
+    ("run --rm that is killed", with_daemon(killed)),
     ("exit codes and reasons", with_daemon(codes)),
     ("variables, directory, user, JSON", with_daemon(facts)),
     ("words that are no text", with_daemon(raw_words)),

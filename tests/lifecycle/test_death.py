@@ -13,6 +13,8 @@ sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "process
 
 # pylint: disable=wrong-import-position
 from ground import IS_SANITIZED, check, equal, main, needs_root, only, until  # noqa: E402
+from event_api import stored  # noqa: E402
+from metrics_api import metrics  # noqa: E402
 from process_api import ended, show, start  # noqa: E402
 
 HOG = ["python3", "-c", "x = [bytearray(1 << 20) for _ in range(400)]"]
@@ -34,6 +36,28 @@ def listed(g, name="a"):
     return next(s for s in g.list_all() if s["id"] == name)
 
 
+def oom_events(g):
+    return [data["kills"] for _, name, data in stored(g, "a") if name == "oom"]
+
+
+def check_oom_kept(g):
+    """Another berthd knows when that was, and tells only of what is new."""
+    until(lambda: oom_events(g) == [1, 2, 3], "the events")
+    last = listed(g)["last_oom"]
+    for kills in (3, 4):
+        g.kill_berthd()
+        g.start()
+        until(lambda: listed(g)["state"] == "running", "the sandbox to be adopted")
+        g.out("a", "true")  # whose end is looked at
+        equal((listed(g)["last_oom"], metrics(g)("oom_kills_total")), (last, 0), "of old kills")
+        equal(g.exec("a", HOG).reason, "oom", "a new one")
+        last = listed(g)["last_oom"]
+        equal(last["kills"], kills + 1, "kills of this life")
+        equal(metrics(g)("oom_kills_total"), 1, "what this berthd has seen")
+        until(lambda: kills + 1 in oom_events(g), "the event")  # pylint: disable=cell-var-from-loop
+    equal(oom_events(g), [1, 2, 3, 4, 5], "events")
+
+
 @only("root")
 def test_oom(g):
     """A kill for want of memory is told, whoever died: a command, a process, or one that is nobody's."""
@@ -48,12 +72,7 @@ def test_oom(g):
     with g.events("a", ["sh", "-c", '("$@" >/dev/null 2>&1 </dev/null &); sleep 1000', "sh", *HOG]):
         until(lambda: listed(g)["last_oom"]["kills"] == 3, "somebody to notice")
         equal(g.sandbox("a")["holds"][0]["kind"], "exec", "what holds it")
-    # It stays, and another berthd finds out by itself.
-    g.kill_berthd()
-    g.start()
-    until(lambda: listed(g)["state"] == "running", "the sandbox to be adopted")
-    until(lambda: listed(g)["last_oom"], "the new berthd to notice")
-    equal(listed(g)["last_oom"]["kills"], 3, "kills of this life")
+    check_oom_kept(g)
     g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"})
     g.out("a", "true")
     equal((g.sandbox("a")["last_oom"]["generation"], g.sandbox("a")["last_failure"]), (1, None), "the next life")

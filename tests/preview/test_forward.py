@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -240,6 +241,36 @@ def test_most(g):
             sock.close()
 
 
+def rests(pid):
+    """How often it has waited for something; whoever tries all the time does not."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("voluntary_ctxt_switches:"))
+
+
+def test_descriptors(g):
+    """Without a descriptor for one more it waits, and not by trying all the time; whoever waited has its turn."""
+    port = serve(g, "a", "echo")
+    with Forward(g, "a", f"{port}:0") as f, f.connect() as held:
+        held.settimeout(10)
+        held.sendall(b"x")
+        equal(held.recv(1), b"x", "while there are some")
+        used = {int(fd) for fd in os.listdir(f"/proc/{f.process.pid}/fd")}
+        limits = resource.prlimit(f.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(f.process.pid, resource.RLIMIT_NOFILE, (min(set(range(100)) - used), limits[1]))
+        with f.connect() as waiting:
+            waiting.sendall(b"late")
+            waiting.settimeout(2)
+            before = rests(f.process.pid)
+            try:
+                check(False, "there was a descriptor for it:", waiting.recv(4))
+            except TimeoutError:
+                pass
+            check(5 <= rests(f.process.pid) - before <= 100, "in two seconds it rested:", rests(f.process.pid) - before)
+            resource.prlimit(f.process.pid, resource.RLIMIT_NOFILE, limits)
+            waiting.settimeout(10)
+            equal(waiting.recv(4), b"late", "its turn")
+
+
 if __name__ == "__main__":
-    main([test_echo, test_half_close, test_slow, test_nobody, test_usage, test_sleep, test_web, test_most],
+    main([test_echo, test_half_close, test_slow, test_nobody, test_usage, test_sleep, test_web, test_most, test_descriptors],
          lambda test: test is not test_web)

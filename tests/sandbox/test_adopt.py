@@ -189,6 +189,36 @@ def test_keeper_gone(g):
     equal(doctor(g)["keeper"]["status"], "ok", "with another keeper")
 
 
+def test_end_refused(g):
+    """While no keeper is there to end it, neither stop nor delete begins anything: all of it lives on."""
+    facts = settle(g)
+    g.kill_keeper_and_monitor()
+    equal(g.request("POST", "/v1/sandbox/other/start").status, 503, "what waits for a keeper")
+    for method, path, body in (("DELETE", "", None), ("POST", "/sleep", {"mode": "stop"})):
+        reply = g.request(method, f"/v1/sandbox/a{path}", body)
+        equal((reply.status, reply.json()["code"]), (503, "unavailable"), reply)
+        check("berth up" in reply.json()["error"], reply)
+        equal(g.sandbox("a")["state"], "running", f"after {method}")
+    g.kill_berthd()
+    g.start()
+    check_adopted(g, *facts)
+
+
+def test_end_unfinished(g):
+    """A delete that loses its keeper fails, and says what happens all the same: its end, and nothing more."""
+    settle(g)
+    g.kill_keeper_and_monitor()
+    reply = g.request("DELETE", "/v1/sandbox/a")
+    equal((reply.status, reply.json()["code"]), (503, "unavailable"), reply)
+    check("not removed, but it is ended as soon as" in reply.json()["error"], reply)
+    equal(g.sandbox("a")["state"], "stopping", "meanwhile")
+    check("could not be ended" in g.request("DELETE", "/v1/sandbox/a").json()["error"], "again")
+    g.kill_berthd()
+    g.start()
+    until(lambda: g.sandbox("a")["state"] == "cold", "its end")
+    equal(g.out("a", "cat f"), "kept\n", "the disk")
+
+
 def test_berthd_and_keeper_killed(g):
     """A berthd that starts while the monitor restarts the keeper waits for that."""
     facts = settle(g)
@@ -273,5 +303,5 @@ def test_deleted_after(g):
 
 
 main([test_berthd_killed, test_other_state, test_berthd_stopped, test_keeper_killed, test_keeper_killed_at_work,
-      test_keeper_gone_for_good, test_end_without_keeper, test_keeper_gone, test_berthd_and_keeper_killed,
+      test_keeper_gone_for_good, test_end_without_keeper, test_keeper_gone, test_end_refused, test_end_unfinished, test_berthd_and_keeper_killed,
       test_all_killed, test_exec_while_away, test_many_groups, test_init_killed_while_away, test_deleted_after])

@@ -278,6 +278,78 @@ def test_failed_start(g):
     equal((g.sandbox("a")["state"], g.sandbox("a")["last_failure"]), ("running", None), "state")
 
 
+def check_disk_missing(g, name):
+    for _ in range(2):
+        reply = g.request("POST", f"/v1/sandbox/{name}/exec", {"argv": ["true"]}, Accept="application/json")
+        equal((reply.status, reply.json()["code"]), (502, "start_failed"), reply)
+        check("disk is missing" in reply.json()["error"] and f"{g.state}/sandboxes/{name}" in reply.json()["error"], reply)
+        check(f"berth rm {name}" in reply.json()["error"], reply)
+    check(not os.path.exists(disk_of(g, name)), "a disk was made")
+    equal(g.sandbox(name)["state"], "failed", "state")
+
+
+def disk_of(g, name):
+    return os.path.join(g.state, "sandboxes", name)
+
+
+def test_disk_missing(g):
+    """One that has run is not started without its disk, also by the next berthd; with it, or made anew, it is."""
+    g.out("a", "echo kept >f")
+    g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"})
+    g.out("b", "true")
+    os.rename(disk_of(g, "a"), g.path("away"))
+    check_disk_missing(g, "a")
+    g.kill_berthd()
+    ground.shutil.rmtree(disk_of(g, "b"))  # whose files its overlay holds
+    init = g.inits()
+    equal(len(init), 1, "the first process of b")
+    g.start()
+    until(lambda: g.sandbox("b")["state"] == "running", "b to be adopted")
+    os.kill(init[0], 9)
+    until(lambda: g.sandbox("b")["state"] == "failed", "b to have died")
+    check_disk_missing(g, "a")
+    check_disk_missing(g, "b")
+    os.rename(g.path("away"), disk_of(g, "a"))
+    equal(g.out("a", "cat f"), "kept\n", "the disk is back")
+    for name in ("a", "b"):
+        equal(g.request("DELETE", f"/v1/sandbox/{name}").status, 204, "delete")
+        equal(g.out(name, "ls"), "", "made anew")
+
+
+def test_disk_missing_crash(g):
+    """So it is if all ended at once in its first life, as machines do."""
+    g.out("a", "true")
+    g.kill_berthd()
+    g.kill([*filter(None, (g.monitor_pid(), g.keeper())), *g.inits()])
+    until(lambda: not g.inits() and not g.keepers(), "all to be dead")
+    ground.shutil.rmtree(disk_of(g, "a"))
+    g.start()
+    check_disk_missing(g, "a")
+
+
+def test_disk_never_made(g):
+    """One that never ran has no disk to be missing: whatever a failed start has left may go."""
+    wrapper = g.path("runtime")
+    with open(wrapper, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\n[ -e {g.dir}/broken ] && exit 3\nexec {g.runtime} \"$@\"\n")
+    os.chmod(wrapper, 0o755)
+    with open(g.path("broken"), "w", encoding="utf-8"):
+        pass
+    g.start(runtime=wrapper)
+    equal(g.request("PUT", "/v1/sandbox/b", {"image": "none"}).status, 200, "create")
+    for name, code in (("a", "start_failed"), ("b", "not_found")):
+        for _ in range(2):
+            equal(g.request("POST", f"/v1/sandbox/{name}/start").json()["code"], code, name)
+    ground.shutil.rmtree(disk_of(g, "a"))
+    check(not os.path.exists(disk_of(g, "b")), "a disk without an image")
+    g.kill_berthd()
+    g.start(runtime=wrapper)
+    os.unlink(g.path("broken"))
+    equal(g.request("PUT", "/v1/sandbox/b", {"image": "host"}).status, 200, "another image")
+    for name in ("a", "b"):
+        equal(g.out(name, "echo runs"), "runs\n", name)
+
+
 def test_false_runtime(g):
     """A runtime that only fails is a failed start, nothing else."""
     g.start(runtime="/bin/false")
@@ -403,6 +475,6 @@ def test_full_disk(g):
 
 RUNNING = [test_implicit, test_create, test_list, test_workspace_removed, test_too_long, test_generation, test_looking, test_restart_needed,
            test_single_flight, test_delete, test_limits_written, test_limits, test_smallest_limits, test_limits_refused, test_init_killed,
-           test_ownership]
-main([*RUNNING, test_failed_start, test_false_runtime, test_full_disk],
+           test_ownership, test_disk_missing, test_disk_missing_crash]
+main([*RUNNING, test_failed_start, test_disk_never_made, test_false_runtime, test_full_disk],
      start=lambda test: test in RUNNING)

@@ -8,10 +8,11 @@ import socket
 import subprocess
 import sys
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sandbox"))
+sys.path += [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("sandbox", "process")]
 # pylint: disable=wrong-import-position
 import ground  # noqa: E402
 from ground import check, equal, main, needs_root, until  # noqa: E402
+from process_api import start  # noqa: E402
 
 CLOEXEC = 0o2000000
 NOBODY = 65534
@@ -107,8 +108,23 @@ def test_descriptors(g):
         equal(open_across_exec(pid), [], name)
 
 
-def attempts(g, layers, keys="keys", log="log", home="home"):
-    """By name what `confined` was answered, with its files in these directories; there is no log yet."""
+def spell(place, way):
+    """Another name of that directory."""
+    if way == "link":
+        os.symlink(place, place + ".link")
+        return place + ".link"
+    if way == "file":  # a link to the file is in a directory of its own
+        os.makedirs(place + ".links")
+        for name in os.listdir(place):
+            os.symlink(os.path.join(place, name), os.path.join(place + ".links", name))
+        return place + ".links"
+    parent, name = os.path.split(place)
+    return {"dot": f"{place}/.", "double": f"{parent}//{name}", "dots": f"{parent}/{name}/../{name}", "end": place + "/"}[way]
+
+
+def attempts(g, layers, keys="keys", log="log", home="home", spelt=None):
+    """By name what `confined` was answered, with its files in these directories, which it is told as `spelt` says; there is no log
+    yet."""
     base = g.path("confined")
     places = {name: os.path.normpath(os.path.join(base, name)) for name in ("state", "run", "etc", keys, log, home, "outside")}
     for place in (*places.values(), places["state"] + "/berthd", places["run"] + "/berthd"):
@@ -119,6 +135,10 @@ def attempts(g, layers, keys="keys", log="log", home="home"):
                  os.path.join(places["outside"], "secret")):
         with open(path, "w", encoding="utf-8") as file:
             file.write("x\n")
+    told = {"home": places[home], **{name: os.path.dirname(path) for name, path in zip(("etc", "keys", "log"), files)}}
+    for name, way in (spelt or {}).items():
+        told[name] = spell(told[name], way)
+    files = [os.path.join(told[name], os.path.basename(path)) for name, path in zip(("etc", "keys", "log"), files)]
     if not g.is_root:
         owner = os.stat(g.path("home"))
         for folder, _, names in os.walk(base):
@@ -131,7 +151,7 @@ def attempts(g, layers, keys="keys", log="log", home="home"):
         done = subprocess.run(
             [g.path("confined-program"), layers, places["state"], places["run"], *files, places["outside"], name],
             capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
-            env={**os.environ, "HOME": places[home]},
+            env={**os.environ, "HOME": told["home"]},
             preexec_fn=g.become_user if g.is_user_to_be else None)
     check(done.returncode in (0, 2), layers, done.returncode, done.stderr)
     return dict(line.split(" ", 1) for line in done.stdout.splitlines())
@@ -183,19 +203,36 @@ def test_both(g):
     compare(got, {**by_landlock(int(got["abi"])), **seccomp}, "both")
 
 
+def check_wide(g, **layout):
+    got = attempts(g, "landlock", **layout)
+    narrow = {"tokens-beside": "ok"} if "log" in layout or layout["keys"] == "state" else {}
+    if "keys" in layout:
+        narrow |= {"log-beside": "ok", "log-make": "ok"}
+    wanted = {**WIDE, **narrow}
+    equal({name: got.get(name) for name in wanted}, wanted, layout)
+    ground.shutil.rmtree(g.path("confined"))
+
+
 def test_wide(g):
     """of directories that hold a home only the files themselves can be opened; one with the state can be read, not written."""
     put_program(g)
     for layout in ({"keys": "above/home", "home": "above/home"}, {"log": "above/home", "home": "above/home"},
                    {"keys": "above", "home": "above/home"}, {"log": "above", "home": "above/home"},
                    {"keys": "state"}, {"log": "state"}, {"keys": "."}, {"log": "."}):
-        got = attempts(g, "landlock", **layout)
-        narrow = {"tokens-beside": "ok"} if "log" in layout or layout["keys"] == "state" else {}
-        if "keys" in layout:
-            narrow |= {"log-beside": "ok", "log-make": "ok"}
-        wanted = {**WIDE, **narrow}
-        equal({name: got.get(name) for name in wanted}, wanted, layout)
-        ground.shutil.rmtree(g.path("confined"))
+        check_wide(g, **layout)
+
+
+def test_wide_names(g):
+    """so it is whatever such a directory is called."""
+    put_program(g)
+    for way in ("dot", "double", "dots", "link"):
+        for what in ("keys", "log"):
+            check_wide(g, **{what: "above/home", "home": "above/home", "spelt": {what: way}})
+            check_wide(g, **{what: "above", "home": "above/home", "spelt": {what: way}})
+        check_wide(g, log="state", spelt={"log": way})
+    for way in ("double", "dots", "link", "end"):
+        check_wide(g, keys="above/home", home="above/home", spelt={"home": way})
+    check_wide(g, keys="above/home", home="above/home", spelt={"keys": "file"})
 
 
 def has_ring(pid):
@@ -221,6 +258,28 @@ def test_ring(g):
         equal(has_ring(g.berthd.pid), wanted, f"io_uring with {flags}")
 
 
+def test_logs_elsewhere(g):
+    """A link in the place of the directory of logs is told at the start, with what helps; a mount is none of our business."""
+    g.out("a", "true")
+    g.berthd.terminate()
+    equal(g.berthd.wait(ground.TIMEOUT), 0, "exit code")
+    logs, elsewhere = os.path.join(g.state, "berthd", "logs"), g.path("home", "elsewhere")
+    os.rename(logs, elsewhere)
+    os.symlink(elsewhere, logs)
+    berthd, line = g.spawn_berthd()
+    equal(berthd.wait(ground.TIMEOUT), 1, "its exit code")
+    check(f"{logs} leads to {elsewhere}" in line and "--no-confine" in line and "mount" in line, line)
+    g.start("--no-confine")
+    start(g, "a", ["true"], id="p")  # whose log is there
+    g.berthd.terminate()
+    equal(g.berthd.wait(ground.TIMEOUT), 0, "exit code")
+    os.unlink(logs)
+    os.rename(elsewhere, os.path.join(g.state, "berthd", "moved"))
+    os.symlink("moved", logs)  # within what is ours
+    g.start()
+    start(g, "a", ["true"], id="q")
+
+
 def test_off(g):
     """--no-confine is said in the log and by /v1/info."""
     g.berthd.terminate()
@@ -231,5 +290,5 @@ def test_off(g):
     check("--no-confine" in g.log_text(), "the log")
 
 
-main([test_berthd, test_keeper, test_descriptors, test_free, test_landlock, test_seccomp, test_both, test_wide, test_ring,
-      test_off])
+main([test_berthd, test_keeper, test_descriptors, test_free, test_landlock, test_seccomp, test_both, test_wide, test_wide_names,
+      test_ring, test_logs_elsewhere, test_off])
