@@ -13,6 +13,7 @@
 union request {
 	struct keeper_hello hello;
 	struct keeper_start start;
+	struct keeper_limit limit;
 	struct keeper_ref ref;
 	struct keeper_group_ref group;
 };
@@ -249,6 +250,28 @@ static void on_thaw(struct keeper *k, struct keeper_asker asker, const union req
 		keeper_freeze(sb, false, asker);
 }
 
+static void on_limit(struct keeper *k, struct keeper_asker asker, const union request *request)
+{
+	const struct keeper_limit *limit = &request->limit;
+	struct keeper_ref ref = {limit->id, limit->generation};
+	struct keeper_sandbox *sb = find_running(k, asker, &ref);
+	struct container_limits limits = {
+		.memory_bytes = limit->memory_bytes,
+		.swap_bytes = limit->swap_bytes,
+		.cpu_milli = limit->cpu_milli,
+		.pids = limit->pids,
+		.disk_bytes = limit->disk_bytes,
+	};
+	struct err err = {0};
+
+	if (!sb)
+		return;
+	if (container_limit(&sb->c, k->host, &limits, &err) < 0)
+		keeper_answer_failed(k, asker, &err);
+	else
+		keeper_answer_done(k, asker);
+}
+
 static void on_forget(struct keeper *k, struct keeper_asker asker, const union request *request)
 {
 	struct keeper_sandbox *sb = keeper_sandbox_find(k, request->ref.id);
@@ -369,6 +392,8 @@ static void on_stats(struct keeper *k, struct keeper_asker asker, const union re
 		     &(struct keeper_stats){.cpu_us = stats.cpu_us,
 					    .memory_bytes = stats.memory_bytes,
 					    .memory_peak_bytes = stats.memory_peak_bytes,
+					    .held_bytes = stats.held_bytes,
+					    .limit_bytes = sb->c.spec.limits.memory_bytes,
 					    .pids = stats.pids,
 					    .oom_kills = stats.oom_kills});
 }
@@ -431,6 +456,7 @@ static const struct {
 	[KEEPER_GROUP_OPEN] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_group_open},
 	[KEEPER_FREEZE]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_freeze},
 	[KEEPER_THAW]       = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_thaw},
+	[KEEPER_LIMIT]      = {keeper_limit_fields,     offsetof(struct keeper_limit, id),     on_limit},
 	[KEEPER_FREEZE_OTHERS] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_freeze_others},
 };
 /* clang-format on */

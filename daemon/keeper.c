@@ -478,6 +478,16 @@ void keeper_freeze_others(struct keeper *keeper, struct keeper_call *c,
 	     });
 }
 
+void keeper_limit(struct keeper *keeper, struct keeper_call *c, const struct keeper_limit *limit)
+{
+	call(keeper, c,
+	     &(struct channel_message){
+		     .head = {.type = KEEPER_LIMIT},
+		     .fields = keeper_limit_fields,
+		     .value = limit,
+	     });
+}
+
 void keeper_cancel(struct keeper *keeper, struct keeper_call *c)
 {
 	drop_call(keeper, c);

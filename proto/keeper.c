@@ -106,6 +106,7 @@ const struct frame_field keeper_stats_fields[] = {
 	U64(keeper_stats, memory_bytes),
 	U64(keeper_stats, memory_peak_bytes),
 	U64(keeper_stats, held_bytes),
+	U64(keeper_stats, limit_bytes),
 	U64(keeper_stats, pids),
 	U64(keeper_stats, oom_kills),
 	END,

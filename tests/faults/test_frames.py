@@ -24,7 +24,7 @@ FIRST, COUNT = int(os.environ.get("FRAMES_SEED", 1)), int(os.environ.get("FRAMES
 FREEZE_OTHERS = 14
 k.FIELDS[FREEZE_OTHERS] = k.FIELDS[k.GROUP_END]
 KINDS = [k.START, k.START, k.KILL, k.REMOVE, k.FORGET, k.GROUP_NEW, k.GROUP_END, k.STATS, k.USAGE, k.ADOPT,
-         k.GROUP_OPEN, k.FREEZE, k.THAW, FREEZE_OTHERS]
+         k.GROUP_OPEN, k.FREEZE, k.THAW, FREEZE_OTHERS, k.LIMIT, k.LIMIT]
 # Those that may be, and those that lead elsewhere if they are believed.
 NAMES = ["one", "two", "one", "two"]
 BAD_NAMES = ["", ".", "..", "../bait", "../../bait", "/bait", "one/../two", "berthd", ".trash", "keeper.sock",
