@@ -18,10 +18,11 @@ static int check_fixed(const struct container *c, const struct container_host *h
 		       const struct container_limits *limits, struct err *err)
 {
 	if (!host->cgroup.can_limit_pids && limits->pids != c->spec.limits.pids)
-		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
-			       "the limit of pids cannot be changed while the sandbox runs: without "
-			       "a cgroup for it its first process holds it, from its start on. Stop "
-			       "the sandbox first");
+		return err_set(
+			err, -EOPNOTSUPP, ERR_UNSUPPORTED,
+			"the limit of pids cannot be changed while the sandbox runs: without "
+			"a cgroup for it its first process holds it, from its start on. Stop "
+			"the sandbox first");
 	/* DISK: until container_limit_disk() is there, that is refused here, and here only. */
 	if (limits->disk_bytes != c->spec.limits.disk_bytes)
 		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,

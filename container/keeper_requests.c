@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "container/keeper_state.h"
+#include "container/limits.h"
 
 #define HELLO_WAIT_MS 2000
 
@@ -83,6 +84,15 @@ static uint32_t tell_known(struct keeper *k, bool is_counted_only)
 	return count;
 }
 
+static struct keeper_defaults defaults_of(const struct container_host *host)
+{
+	struct container_limits limits = {0};
+	struct err err;
+
+	limits_complete(&limits, host, &err); /* whoever asks for nothing is not refused */
+	return (struct keeper_defaults){limits.memory_bytes, limits.pids, limits.files};
+}
+
 void keeper_greet(struct keeper *k)
 {
 	struct keeper_welcome welcome = {
@@ -91,6 +101,7 @@ void keeper_greet(struct keeper *k)
 		.known = tell_known(k, true),
 		.runtime = str_of(container_host_runtime(k->host)),
 		.warning = str_of(k->warning),
+		.defaults = defaults_of(k->host),
 	};
 
 	timer_stop(&k->greeting);

@@ -190,8 +190,8 @@ static void on_timer(uv_timer_t *timer)
 static bool is_watched(const struct sandbox *sb)
 {
 	/* What is asked to end may still be busy with something else. */
-	return is_measured(sb) || (is_read_here(sb) && (sb->state == SANDBOX_RUNNING ||
-							sb->state == SANDBOX_STOPPING));
+	return is_measured(sb) || (is_read_here(sb) &&
+				   (sb->state == SANDBOX_RUNNING || sb->state == SANDBOX_STOPPING));
 }
 
 void allowance_changed(struct sandbox *sb)

@@ -75,6 +75,8 @@ void keeper_close(struct keeper *keeper);
 
 /* enum keeper_abilities; 0 until the first ready(). */
 uint32_t keeper_abilities(const struct keeper *keeper);
+/* 0 until then. */
+struct keeper_defaults keeper_defaults(const struct keeper *keeper);
 /* Whether it is there, and has told all it knows. */
 bool keeper_is_ready(const struct keeper *keeper);
 const char *keeper_runtime(const struct keeper *keeper);

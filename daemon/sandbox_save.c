@@ -283,8 +283,8 @@ int sandbox_save_settings(struct sandbox *sb, struct settings *settings, store_d
 			  void *arg)
 {
 	struct save *save = calloc(1, sizeof(*save));
-	bool is_limit = sb->is_unreadable ||
-			!settings_limits_keep(&sb->settings.limits, &settings->limits);
+	bool is_limit =
+		sb->is_unreadable || !settings_limits_keep(&sb->settings.limits, &settings->limits);
 	int r = 0;
 
 	if (!save) {

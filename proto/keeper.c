@@ -15,6 +15,9 @@ const struct frame_field keeper_welcome_fields[] = {
 	U32(keeper_welcome, known),
 	BYTES(keeper_welcome, runtime, 4095),
 	BYTES(keeper_welcome, warning, KEEPER_SENTENCE_MAX),
+	U64(keeper_welcome, defaults.memory_bytes),
+	U32(keeper_welcome, defaults.pids),
+	U32(keeper_welcome, defaults.files),
 	END,
 };
 

@@ -85,12 +85,19 @@ enum keeper_abilities {
 	KEEPER_COUNTS_CPU = 1024,   /* by a cgroup: nobody inside can use some of it unseen */
 };
 
+/* Limits of a sandbox that has none of its own; memory 0: this host cannot limit it. */
+struct keeper_defaults {
+	uint64_t memory_bytes;
+	uint32_t pids, files;
+};
+
 struct keeper_welcome {
 	uint32_t version;
 	uint32_t abilities;
 	uint32_t known;     /* RUNNING and EXITED frames that follow at once */
 	struct str runtime; /* its path */
 	struct str warning; /* a sentence for the log, or "" */
+	struct keeper_defaults defaults;
 };
 
 enum keeper_start_flags {
