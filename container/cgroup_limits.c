@@ -160,20 +160,17 @@ static int set_all(const struct cgroup_host *cg, const struct place *at,
 	return r;
 }
 
-static int explain(const struct cgroup_host *cg, const char *id, uint64_t memory, int r,
-		   const char *what, struct err *err)
+/* In v1: what it holds has grown since it was looked at, or cannot be written back so soon. */
+static int refuse_busy(const struct cgroup_host *cg, const char *id, uint64_t memory,
+		       struct err *err)
 {
-	/* In v1: what it holds has grown since it was looked at. */
-	if (r == -EBUSY && check_held(cg, id, memory, err) < 0)
-		return r;
-	if (r == -EBUSY)
-		return err_set(err, r, ERR_CONFLICT,
-			       "the sandbox uses more memory than %" PRIu64 " bytes, and the "
-			       "kernel could not take it back: try again, end something in it, or "
-			       "choose a higher limit",
-			       memory);
-	return err_set(err, r, ERR_INTERNAL, "the limit of %s cannot be changed: %s", what,
-		       strerror(-r));
+	if (check_held(cg, id, memory, err) < 0)
+		return -EBUSY;
+	return err_set(err, -EBUSY, ERR_CONFLICT,
+		       "the sandbox uses more memory than %" PRIu64
+		       " bytes, and the kernel could not take it back: try again, end something in "
+		       "it, or choose a higher limit",
+		       memory);
 }
 
 int cgroup_limit(const struct cgroup_host *cg, const char *id, const struct cgroup_limits *before,
@@ -197,10 +194,13 @@ int cgroup_limit(const struct cgroup_host *cg, const char *id, const struct cgro
 		r = make_room_v2(cg, id, at.memory, limits->memory_bytes, err);
 	if (r == 0) {
 		r = set_all(cg, &at, limits, &what);
-		if (r < 0) {
-			explain(cg, id, limits->memory_bytes, r, what, err);
+		if (r == -EBUSY)
+			refuse_busy(cg, id, limits->memory_bytes, err);
+		else if (r < 0)
+			err_set(err, r, ERR_INTERNAL, "the limit of %s cannot be changed: %s", what,
+				strerror(-r));
+		if (r < 0)
 			set_all(cg, &at, before, &unused);
-		}
 	}
 	if (is_lower && cg->is_v2)
 		dir_write(at.memory, "memory.high", "max");

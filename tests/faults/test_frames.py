@@ -31,6 +31,7 @@ BAD_NAMES = ["", ".", "..", "../bait", "../../bait", "/bait", "one/../two", "ber
              "../images", "a" * 63, "ONE", "one\0", "\0", "one ", "-rf", "%s%n", "ä", b"\xff\xfe"]
 LONG_NAMES = ["a" * 64, "a" * 5000]
 IMAGES = [*["host"] * 20, "", ".", "..", "../sandboxes/safe/upper", "/", "nowhere", "host\0", "x" * 63]
+MOUNTS = [*[""] * 20, "x", b"bind\0rw\0/\0/mnt\0", b"\0" * 4, b"\xff" * 9]
 NUMBERS = [0, 1, 2, 7, 2**31, 2**32 - 1]
 LONG = [*NUMBERS, 8 << 20, 1 << 50, 2**63, 2**64 - 1]
 
@@ -48,6 +49,8 @@ class Liar:
             return choice(self.random.choices([NAMES, BAD_NAMES, LONG_NAMES], [80, 19, 1])[0])
         if name == "image":
             return choice(IMAGES)
+        if name == "mounts":
+            return choice(MOUNTS)
         if name == "generation":
             return choice([1, 1, 1, 0, 2, 2**64 - 1])
         if name == "version":

@@ -173,6 +173,28 @@ def test_deaths(g):
 
 
 @only("root")
+def test_nonsense(g):
+    """A berthd that has gone bad: whatever it asks for, nothing changes but by what makes sense."""
+    put(g, memory="128M", pids=100)
+    g.out("a", "true")
+    g.kill_berthd()
+    link = k.Link(os.path.join(g.run, "keeper.sock"), 60)
+    link.hello()
+    for code, wrong in (("invalid_request", {"memory_bytes": 1}), ("invalid_request", {"memory_bytes": 2**64 - 1}),
+                        ("invalid_request", {"swap_bytes": 2**63}), ("invalid_request", {"cpu_milli": 2**32 - 1}),
+                        ("invalid_request", {"pids": 1}), ("invalid_request", {"id": "../a"}),
+                        ("invalid_request", {"id": "berthd"}), ("not_found", {"id": "b"}),
+                        ("sandbox_restarted", {"generation": 2}),
+                        ("unsupported", {"disk_bytes": 2**40})):
+        answer = link.ask(k.LIMIT, **{"id": "a", "generation": 1, "memory_bytes": 200 * MIB, **wrong})
+        equal((answer.type, k.ERRORS.get(answer.get("code"))), (k.FAILED, code), f"{wrong} {answer}")
+        equal((of_kernel(g, "memory"), of_kernel(g, "pids")), (str(128 * MIB), "100"), wrong)
+    link.close()
+    g.start()
+    equal(put(g, memory="64M")["generation"], 1, "it serves the next one")
+
+
+@only("root")
 def test_moving(g):
     """While it starts, stops, freezes or thaws: whoever is answered finds it so."""
     draw = random.Random(1)
@@ -215,5 +237,5 @@ def test_unsupported(g):
         equal(g.sandbox(name)["last_failure"]["code"], "unsupported", name)
 
 
-main([test_memory, test_cache, test_swap, test_pids, test_cpus, test_all_or_none, test_frozen, test_deaths, test_moving,
-      test_unsupported])
+main([test_memory, test_cache, test_swap, test_pids, test_cpus, test_all_or_none, test_frozen, test_deaths, test_nonsense,
+      test_moving, test_unsupported])
