@@ -1,6 +1,8 @@
 """What a sandbox may use while it runs: processor time, and memory up to where that is told."""
 
 import os
+import re
+import subprocess
 import sys
 import time
 
@@ -66,12 +68,24 @@ def test_threshold_changes(g):
     equal(names(stored(g, "a")).count("memory_threshold"), 2, "events")
 
 
+def berth(g, *words, code=0):
+    done = subprocess.run([os.path.join(g.build, "berth"), "--socket", g.socket, *words], capture_output=True,
+                          check=False, text=True)
+    equal(done.returncode, code, done)
+    return done.stdout if code == 0 else done.stderr
+
+
 def test_names(g):
     """What is refused, and what is shown."""
     for limits in ({"memory_threshold": 1.5}, {"memory_threshold": -1}, {"cpu_time_ms": -1}, {"cpu_time_ms": "1s"}):
         equal(g.request("PUT", "/v1/sandbox/x", {"limits": limits}).status, 400, limits)
     shown = put(g, "x", memory_threshold=0.8, cpu_time_ms=1500)["limits"]
     equal((shown["memory_threshold"], shown["cpu_time_ms"]), (0.8, 1500), shown)
+    berth(g, "create", "c", "--memory-threshold", "0.25", "--cpu-time", "90s")
+    shown = berth(g, "inspect", "c")
+    check(re.search(r"memory threshold +0.25 of it", shown) and re.search(r"cpu time limit +1m30s|cpu time limit +90s", shown), shown)
+    for flag, value in (("--memory-threshold", "2"), ("--cpu-time", "soon")):
+        check(flag in berth(g, "create", "d", flag, value, code=1), flag)
 
 
 def spend(g, what, reason="cpu_limit"):
