@@ -36,6 +36,7 @@ static const char *const names[ERR_CODE_COUNT] = {
 	[ERR_TIMEOUT]               = "timeout",
 	[ERR_HTTP_VERSION]          = "http_version_not_supported",
 	[ERR_MEMORY_LIMIT]          = "memory_limit",
+	[ERR_CPU_LIMIT]             = "cpu_limit",
 	[ERR_DISK_LIMIT]            = "disk_limit",
 	[ERR_NETWORK_BLOCKED]       = "network_blocked",
 	[ERR_WATCH_LIMIT]           = "watch_limit",

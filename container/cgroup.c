@@ -226,7 +226,7 @@ static const char *path_of(char path[PATH_SIZE], const struct cgroup_host *cg, c
 	return path;
 }
 
-static int open_sandbox(const struct cgroup_host *cg, int root, const char *id)
+int cgroup_open(const struct cgroup_host *cg, int root, const char *id)
 {
 	char path[PATH_SIZE];
 
@@ -244,7 +244,7 @@ int cgroup_prepare(const struct cgroup_host *cg, const char *id, int *ret_fd)
 	if ((mkdirat(cg->v2_fd, cg->name, 0755) < 0 && errno != EEXIST) ||
 	    (mkdirat(cg->v2_fd, path_of(path, cg, id, ""), 0755) < 0 && errno != EEXIST))
 		return -errno;
-	fd = open_sandbox(cg, cg->v2_fd, id);
+	fd = cgroup_open(cg, cg->v2_fd, id);
 	if (fd < 0)
 		return fd;
 	*ret_fd = fd;
@@ -296,7 +296,7 @@ int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t gro
 		      int *ret_fd)
 {
 	char name[CGROUP_GROUP_NAME];
-	cleanup_fd int sandbox = open_sandbox(cg, cg->v2_fd, id);
+	cleanup_fd int sandbox = cgroup_open(cg, cg->v2_fd, id);
 	cleanup_fd int dir = -1, fd = -1;
 
 	if (sandbox < 0)
@@ -321,7 +321,7 @@ int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t gro
 int cgroup_group_open(const struct cgroup_host *cg, const char *id, uint32_t group, int *ret_fd)
 {
 	char name[CGROUP_GROUP_NAME];
-	cleanup_fd int sandbox = open_sandbox(cg, cg->v2_fd, id);
+	cleanup_fd int sandbox = cgroup_open(cg, cg->v2_fd, id);
 	cleanup_fd int dir = -1;
 	int fd;
 
@@ -397,7 +397,7 @@ static void count_group(int sandbox, const char *name, void *data)
 
 uint32_t cgroup_groups_made(const struct cgroup_host *cg, const char *id)
 {
-	cleanup_fd int sandbox = open_sandbox(cg, cg->v2_fd, id);
+	cleanup_fd int sandbox = cgroup_open(cg, cg->v2_fd, id);
 	uint32_t made = 0;
 
 	if (sandbox >= 0)
@@ -419,7 +419,7 @@ static void sweep_group(int sandbox, const char *name, void *data)
 
 uint32_t cgroup_groups_sweep(const struct cgroup_host *cg, const char *id, uint32_t below)
 {
-	cleanup_fd int sandbox = open_sandbox(cg, cg->v2_fd, id);
+	cleanup_fd int sandbox = cgroup_open(cg, cg->v2_fd, id);
 	struct sweep sweep = {.below = below};
 
 	if (sandbox >= 0)
@@ -500,12 +500,25 @@ static void note(int *result, int r)
 		*result = r;
 }
 
+/* The kernel counts what a tmpfs holds as a cache of files, but cannot forget it. */
+static int read_held(int memory, bool is_v2, uint64_t used, uint64_t *ret)
+{
+	uint64_t files = 0, shared = 0, cache;
+	int r = dir_read_key(memory, "memory.stat", is_v2 ? "file" : "total_cache", &files);
+
+	if (r == 0)
+		r = dir_read_key(memory, "memory.stat", is_v2 ? "shmem" : "total_shmem", &shared);
+	cache = files > shared ? files - shared : 0;
+	*ret = used > cache ? used - cache : 0;
+	return r;
+}
+
 int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret)
 {
-	cleanup_fd int v2 = open_sandbox(cg, cg->v2_fd, id);
-	cleanup_fd int memory = open_sandbox(cg, cg->v1_fds[CGROUPS_MEMORY], id);
-	cleanup_fd int pids = open_sandbox(cg, cg->v1_fds[CGROUPS_PIDS], id);
-	cleanup_fd int cpu = open_sandbox(cg, cg->v1_fds[CGROUPS_CPUACCT], id);
+	cleanup_fd int v2 = cgroup_open(cg, cg->v2_fd, id);
+	cleanup_fd int memory = cgroup_open(cg, cg->v1_fds[CGROUPS_MEMORY], id);
+	cleanup_fd int pids = cgroup_open(cg, cg->v1_fds[CGROUPS_PIDS], id);
+	cleanup_fd int cpu = cgroup_open(cg, cg->v1_fds[CGROUPS_CPUACCT], id);
 	int r = v2 < 0 && memory < 0 && pids < 0 ? -ENODEV : 0;
 
 	note(&r, v2);
@@ -526,10 +539,12 @@ int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stat
 		note(&r,
 		     dir_read_number(memory, "memory.max_usage_in_bytes", &ret->memory_peak_bytes));
 		note(&r, dir_read_key(memory, "memory.oom_control", "oom_kill", &ret->oom_kills));
+		note(&r, read_held(memory, false, ret->memory_bytes, &ret->held_bytes));
 	} else if (v2 >= 0) {
 		note(&r, dir_read_number(v2, "memory.current", &ret->memory_bytes));
 		note(&r, dir_read_number(v2, "memory.peak", &ret->memory_peak_bytes));
 		note(&r, dir_read_key(v2, "memory.events", "oom_kill", &ret->oom_kills));
+		note(&r, read_held(v2, true, ret->memory_bytes, &ret->held_bytes));
 	}
 	if (pids >= 0 || v2 >= 0)
 		note(&r, dir_read_number(pids >= 0 ? pids : v2, "pids.current", &ret->pids));
@@ -538,8 +553,8 @@ int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stat
 
 int cgroup_open_counter(const struct cgroup_host *cg, const char *id)
 {
-	cleanup_fd int v2 = open_sandbox(cg, cg->v2_fd, id);
-	cleanup_fd int memory = open_sandbox(cg, cg->v1_fds[CGROUPS_MEMORY], id);
+	cleanup_fd int v2 = cgroup_open(cg, cg->v2_fd, id);
+	cleanup_fd int memory = cgroup_open(cg, cg->v1_fds[CGROUPS_MEMORY], id);
 
 	if (!cg->can_limit_memory)
 		return -ENOENT;
@@ -550,8 +565,8 @@ int cgroup_open_counter(const struct cgroup_host *cg, const char *id)
 
 int cgroup_open_usage(const struct cgroup_host *cg, const char *id)
 {
-	cleanup_fd int v2 = open_sandbox(cg, cg->v2_fd, id);
-	cleanup_fd int cpu = open_sandbox(cg, cg->v1_fds[CGROUPS_CPUACCT], id);
+	cleanup_fd int v2 = cgroup_open(cg, cg->v2_fd, id);
+	cleanup_fd int cpu = cgroup_open(cg, cg->v1_fds[CGROUPS_CPUACCT], id);
 
 	/* v2 counts it also where it has no controller for it. */
 	if (v2 >= 0)

@@ -55,6 +55,12 @@ static inline bool cgroup_has_groups(const struct cgroup_host *cg)
 	return cg->is_used && cg->v2_fd >= 0;
 }
 
+/* v2 does also where it has no controller for it. */
+static inline bool cgroup_counts_cpu(const struct cgroup_host *cg)
+{
+	return cg->is_used && (cg->v2_fd >= 0 || cg->v1_fds[CGROUPS_CPUACCT] >= 0);
+}
+
 /* Hybrid: makes <id> and gives its fd, to start the runtime in. Otherwise -1, and all is well. */
 int cgroup_prepare(const struct cgroup_host *cg, const char *id, int *ret_fd);
 /* Lets `uid`, the sandbox's root, move its processes between its exec groups. */
@@ -64,8 +70,12 @@ int cgroup_remove(const struct cgroup_host *cg, const char *id, int timeout_ms);
 /* The fds that cgroup_remove() works with; how many. */
 unsigned cgroup_fds(const struct cgroup_host *cg, int *fds, unsigned max);
 
+/* Its directory below that root, which may be -1; -ENOENT: it has none there. */
+int cgroup_open(const struct cgroup_host *cg, int root, const char *id);
+
 struct cgroup_stats {
 	uint64_t cpu_us, memory_bytes, memory_peak_bytes, pids, oom_kills;
+	uint64_t held_bytes; /* of memory_bytes: what cannot be given back */
 };
 /* What this host does not count is 0; -ENODEV: the sandbox has no cgroup. */
 int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret);

@@ -467,7 +467,7 @@ int container_stats(const struct container *c, const struct container_host *host
 	if (r < 0)
 		return r;
 	*ret = (struct container_stats){stats.cpu_us, stats.memory_bytes, stats.memory_peak_bytes,
-					stats.pids, stats.oom_kills};
+					stats.pids,   stats.oom_kills,    stats.held_bytes};
 	return 0;
 }
 

@@ -140,8 +140,17 @@ int container_group_remove(const struct container *c, const struct container_hos
 /* Nobody will use the groups that are there: they are removed, now or when they are empty. */
 void container_groups_retire(struct container *c, const struct container_host *host);
 
+/*
+ * Other limits for one that runs, frozen or not: 0 is the default, as at its start. ERR_CONFLICT if
+ * it holds more memory than that, ERR_UNSUPPORTED for what this host cannot change while it runs.
+ * On failure all are as they were. Of `limits` those are read that struct keeper_limit has.
+ */
+int container_limit(struct container *c, const struct container_host *host,
+		    const struct container_limits *limits, struct err *err);
+
 struct container_stats {
 	uint64_t cpu_us, memory_bytes, memory_peak_bytes, pids, oom_kills;
+	uint64_t held_bytes; /* of memory_bytes: what cannot be given back */
 };
 int container_stats(const struct container *c, const struct container_host *host,
 		    struct container_stats *ret);

@@ -234,7 +234,9 @@ uint32_t container_host_abilities(const struct container_host *host)
 	const struct cgroup_host *cg = &host->cgroup;
 
 	return (cg->can_limit_memory ? KEEPER_CAN_LIMIT_MEMORY : 0) |
+	       (cg->can_limit_swap ? KEEPER_CAN_LIMIT_SWAP : 0) |
 	       (cg->can_limit_cpu ? KEEPER_CAN_LIMIT_CPU : 0) |
+	       (cgroup_counts_cpu(cg) ? KEEPER_COUNTS_CPU : 0) |
 	       (cg->can_limit_pids ? KEEPER_CAN_LIMIT_PIDS : 0) |
 	       (cg->can_freeze ? KEEPER_CAN_FREEZE : 0) |
 	       (cgroup_has_groups(cg) ? KEEPER_HAS_GROUPS : 0) |

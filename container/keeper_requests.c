@@ -7,12 +7,14 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "container/keeper_state.h"
+#include "container/limits.h"
 
 #define HELLO_WAIT_MS 2000
 
 union request {
 	struct keeper_hello hello;
 	struct keeper_start start;
+	struct keeper_limit limit;
 	struct keeper_ref ref;
 	struct keeper_group_ref group;
 };
@@ -82,6 +84,15 @@ static uint32_t tell_known(struct keeper *k, bool is_counted_only)
 	return count;
 }
 
+static struct keeper_defaults defaults_of(const struct container_host *host)
+{
+	struct container_limits limits = {0};
+	struct err err;
+
+	limits_complete(&limits, host, &err); /* whoever asks for nothing is not refused */
+	return (struct keeper_defaults){limits.memory_bytes, limits.pids, limits.files};
+}
+
 void keeper_greet(struct keeper *k)
 {
 	struct keeper_welcome welcome = {
@@ -90,6 +101,7 @@ void keeper_greet(struct keeper *k)
 		.known = tell_known(k, true),
 		.runtime = str_of(container_host_runtime(k->host)),
 		.warning = str_of(k->warning),
+		.defaults = defaults_of(k->host),
 	};
 
 	timer_stop(&k->greeting);
@@ -278,6 +290,28 @@ static void on_thaw(struct keeper *k, struct keeper_asker asker, const union req
 		keeper_freeze(sb, false, asker);
 }
 
+static void on_limit(struct keeper *k, struct keeper_asker asker, const union request *request)
+{
+	const struct keeper_limit *limit = &request->limit;
+	struct keeper_ref ref = {limit->id, limit->generation};
+	struct keeper_sandbox *sb = find_running(k, asker, &ref);
+	struct container_limits limits = {
+		.memory_bytes = limit->memory_bytes,
+		.swap_bytes = limit->swap_bytes,
+		.cpu_milli = limit->cpu_milli,
+		.pids = limit->pids,
+		.disk_bytes = limit->disk_bytes,
+	};
+	struct err err = {0};
+
+	if (!sb)
+		return;
+	if (container_limit(&sb->c, k->host, &limits, &err) < 0)
+		keeper_answer_failed(k, asker, &err);
+	else
+		keeper_answer_done(k, asker);
+}
+
 static void on_forget(struct keeper *k, struct keeper_asker asker, const union request *request)
 {
 	struct keeper_sandbox *sb = keeper_sandbox_find(k, request->ref.id);
@@ -398,6 +432,8 @@ static void on_stats(struct keeper *k, struct keeper_asker asker, const union re
 		     &(struct keeper_stats){.cpu_us = stats.cpu_us,
 					    .memory_bytes = stats.memory_bytes,
 					    .memory_peak_bytes = stats.memory_peak_bytes,
+					    .held_bytes = stats.held_bytes,
+					    .limit_bytes = sb->c.spec.limits.memory_bytes,
 					    .pids = stats.pids,
 					    .oom_kills = stats.oom_kills});
 }
@@ -460,6 +496,7 @@ static const struct {
 	[KEEPER_GROUP_OPEN] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_group_open},
 	[KEEPER_FREEZE]     = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_freeze},
 	[KEEPER_THAW]       = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_thaw},
+	[KEEPER_LIMIT]      = {keeper_limit_fields,     offsetof(struct keeper_limit, id),     on_limit},
 	[KEEPER_FREEZE_OTHERS] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_freeze_others},
 };
 /* clang-format on */

@@ -5,9 +5,8 @@
 #include <sys/resource.h>
 
 #include "base/cleanup.h"
+#include "container/cgroup_limits.h"
 #include "container/seccomp.h"
-
-#define CPU_PERIOD_US 100000
 
 /* clang-format off */
 static const char *const masked[] = {
@@ -154,7 +153,8 @@ static int write_resources(struct buf *out, const struct container_host *host,
 		r = buf_printf(out, "}");
 	if (r == 0 && limits->cpu_milli)
 		r = buf_printf(out, ",\"cpu\":{\"quota\":%" PRIu64 ",\"period\":%d}",
-			       (uint64_t)limits->cpu_milli * (CPU_PERIOD_US / 1000), CPU_PERIOD_US);
+			       (uint64_t)limits->cpu_milli * (CGROUP_CPU_PERIOD_US / 1000),
+			       CGROUP_CPU_PERIOD_US);
 	if (r == 0 && host->cgroup.can_limit_pids)
 		r = buf_printf(out, ",\"pids\":{\"limit\":%u}", limits->pids);
 	return r < 0 ? r : buf_printf(out, "}");

@@ -3,8 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "daemon/registry.h"
@@ -74,23 +72,6 @@ static uint64_t look_ms(const struct activity *a)
 	return ms < LOOK_MIN_MS ? LOOK_MIN_MS : ms > LOOK_MAX_MS ? LOOK_MAX_MS : ms;
 }
 
-/* As struct keeper_started says. */
-static int read_usage(const struct sandbox *sb, uint64_t *ret_us)
-{
-	static const char word[] = "usage_usec ";
-	char text[128];
-	ssize_t n = sb->usage_fd < 0 ? -1 : pread(sb->usage_fd, text, sizeof(text) - 1, 0);
-
-	if (n <= 0)
-		return -1;
-	text[n] = '\0';
-	if (strncmp(text, word, sizeof(word) - 1) == 0)
-		*ret_us = strtoull(text + sizeof(word) - 1, NULL, 10);
-	else
-		*ret_us = strtoull(text, NULL, 10) / 1000;
-	return 0;
-}
-
 static void note_usage(struct activity *a, uint64_t used_us)
 {
 	uint64_t now = now_of(a), ms = now - a->looked_ms;
@@ -123,7 +104,7 @@ static bool look(struct activity *a)
 	uint64_t used_us;
 
 	a->looks++;
-	if (read_usage(a->sb, &used_us) == 0) {
+	if (usage_read_cpu(a->sb, &used_us) == 0) {
 		note_usage(a, used_us);
 		return true;
 	}

@@ -152,7 +152,7 @@ void exec_interrupt(struct exec *exec);
 /* For the sandbox: what init says, and that it will say no more. */
 void exec_event(struct sandbox *sb, const struct agent_event *event);
 /* why: NULL if somebody asked for its end; then they were killed. */
-void exec_lose_all(struct sandbox *sb, const char *why);
+void exec_lose_all(struct sandbox *sb, const struct err *why);
 /* Init has told of all that it knows: what is still to be adopted is lost. */
 void exec_adopted_all(struct sandbox *sb);
 /* What only init can tell and somebody waits for: that a command has ended, or whether it began. */

@@ -202,6 +202,10 @@ static void set_end_reason(const struct exec *e, struct exec_end *end)
 {
 	end->reason = e->end_reason;
 	end->exit_code = e->end_reason == EXEC_TIMEOUT ? 124 : 128 + SIGKILL;
+	if (e->end_reason == EXEC_CPU_LIMIT)
+		snprintf(end->message, sizeof(end->message), "%s",
+			 "the sandbox used up its processor time (limits.cpu_time_ms), and was "
+			 "ended with everything in it");
 	if (e->end_reason == EXEC_LOST) {
 		end->exit_code = -1;
 		end->signal = 0;
@@ -469,21 +473,23 @@ void exec_flush_output(struct exec *e)
 	}
 }
 
-static void lose(struct exec *e, const char *why)
+static void lose(struct exec *e, const struct err *why)
 {
+	bool is_used_up = why && why->code == ERR_CPU_LIMIT;
+
 	if (e->state == EXEC_ENDED)
 		return;
 	exec_flush_output(e);
-	if (!e->is_ending && e->state < EXEC_DRAINING && !why) {
+	if (!e->is_ending && e->state < EXEC_DRAINING && (!why || is_used_up)) {
 		e->is_ending = true;
-		e->end_reason = EXEC_KILLED;
+		e->end_reason = is_used_up ? EXEC_CPU_LIMIT : EXEC_KILLED;
 	}
 	if (e->state == EXEC_SETTLING)
 		exec_finish(e, &e->kept.end);
 	else if (e->state == EXEC_DRAINING)
 		exec_finish_exited(e);
 	else
-		exec_finish_lost(e, why);
+		exec_finish_lost(e, why ? why->sentence : "");
 }
 
 static void drop(struct exec *e)
@@ -499,7 +505,7 @@ static struct exec *first_of(struct sandbox *sb)
 	return list_is_empty(&sb->execs) ? NULL : list_entry(sb->execs.next, struct exec, link);
 }
 
-void exec_lose_all(struct sandbox *sb, const char *why)
+void exec_lose_all(struct sandbox *sb, const struct err *why)
 {
 	struct exec *e;
 
@@ -537,11 +543,12 @@ void exec_leave(struct exec *exec)
 
 void exec_leave_all(struct sandbox *sb)
 {
+	const struct err why = {ERR_UNAVAILABLE, "berthd is stopping"};
 	struct exec *e;
 
 	while ((e = first_of(sb))) {
 		if (!e->is_kept)
-			lose(e, "berthd is stopping");
+			lose(e, &why);
 		e->is_abandoned = true;
 		drop(e);
 	}

@@ -153,6 +153,8 @@ void file_worker_explain(const struct exec_end *end, bool is_cut, struct err *er
 	else if (end->reason == EXEC_OOM)
 		err_set(err, -ENOMEM, ERR_MEMORY_LIMIT,
 			"the sandbox ran out of memory, and its file worker was killed");
+	else if (end->reason == EXEC_CPU_LIMIT)
+		err_set(err, -ETIME, ERR_CPU_LIMIT, "%s", end->message);
 	else if (end->reason == EXEC_KILLED)
 		err_set(err, -ECANCELED, ERR_EXEC_TRANSPORT_ERROR,
 			"the sandbox was stopped or deleted meanwhile");

@@ -348,6 +348,21 @@ static int begin_change(struct exchange *x, void (*again)(struct exchange *x),
 	return r < 0 ? r : 1;
 }
 
+/* For one that runs; a start that cannot be says so itself. On failure `settings` are closed. */
+static int check_running(struct exchange *x, const struct sandbox_id *id, struct settings *settings,
+			 struct err *err)
+{
+	struct berthd *b = server_arg(exchange_server(x));
+	const struct sandbox *sb = registry_find(b->registry, id);
+	int r = !sb || sb->state == SANDBOX_COLD
+			? 0
+			: allowance_check(b->registry, &settings->limits, err);
+
+	if (r < 0)
+		settings_close(settings);
+	return r;
+}
+
 void handle_sandbox_put(struct exchange *x)
 {
 	struct settings_request request = {.is_strict = true};
@@ -359,6 +374,8 @@ void handle_sandbox_put(struct exchange *x)
 		return;
 	if (r > 0)
 		r = read_settings(x, &request, &err);
+	if (r == 0)
+		r = check_running(x, &id, &request.settings, &err);
 	if (r < 0)
 		exchange_reply_err(x, &err);
 	else

@@ -163,6 +163,8 @@ static void put_abilities(struct json_writer *w, const struct berthd *d)
 	json_key(w, "abilities");
 	json_object(w);
 	put_bool(w, "memory_limit", can & KEEPER_CAN_LIMIT_MEMORY);
+	put_bool(w, "swap_limit", can & KEEPER_CAN_LIMIT_SWAP);
+	put_bool(w, "cpu_time_limit", can & KEEPER_COUNTS_CPU);
 	put_bool(w, "cpu_limit", can & KEEPER_CAN_LIMIT_CPU);
 	put_bool(w, "pids_limit", can & KEEPER_CAN_LIMIT_PIDS);
 	put_bool(w, "freeze", can & KEEPER_CAN_FREEZE);
@@ -173,6 +175,26 @@ static void put_abilities(struct json_writer *w, const struct berthd *d)
 	put_bool(w, "own_ids", can & KEEPER_HAS_RANGES);
 	put_bool(w, "own_binds", can & KEEPER_CAN_OWN_BINDS);
 	put_bool(w, "disk_limit", false);
+	json_object_end(w);
+}
+
+static void put_default(struct json_writer *w, const char *key, uint64_t value)
+{
+	json_key(w, key);
+	if (value)
+		json_int(w, (int64_t)value);
+	else
+		json_null(w);
+}
+
+/* Of a sandbox whose own are null. */
+static void put_defaults(struct json_writer *w, struct keeper_defaults defaults)
+{
+	json_key(w, "default_limits");
+	json_object(w);
+	put_default(w, "memory", defaults.memory_bytes);
+	put_default(w, "pids", defaults.pids);
+	put_default(w, "files", defaults.files);
 	json_object_end(w);
 }
 
@@ -190,6 +212,7 @@ static void put_limits(struct json_writer *w, const struct berthd *d)
 	put_int(w, "body_bytes", routes_body_max());
 	put_int(w, "connections", d->limits.connections);
 	json_object_end(w);
+	put_defaults(w, keeper_defaults(registry_keeper(d->registry)));
 }
 
 static void put_places(struct json_writer *w, struct arena *arena, const struct berthd *d)

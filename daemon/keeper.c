@@ -20,6 +20,7 @@ struct keeper {
 	unsigned calls_len;
 	uint32_t last_tag;
 	uint32_t abilities;
+	struct keeper_defaults defaults;
 	uint32_t to_be_told; /* RUNNING and EXITED frames that the welcome announced */
 	uint64_t down_at_ms; /* since when it is not ready */
 	bool has_channel;    /* also while that closes */
@@ -146,6 +147,7 @@ static int on_welcome(struct keeper *k, struct str message)
 	if (welcome.version != KEEPER_VERSION)
 		return -EPROTO;
 	k->abilities = welcome.abilities;
+	k->defaults = welcome.defaults;
 	snprintf(k->runtime, sizeof(k->runtime), "%.*s", STR_ARGS(welcome.runtime));
 	if (welcome.warning.len)
 		log_warn("keeper: %.*s", STR_ARGS(welcome.warning));
@@ -357,6 +359,11 @@ uint32_t keeper_abilities(const struct keeper *keeper)
 	return keeper->abilities;
 }
 
+struct keeper_defaults keeper_defaults(const struct keeper *keeper)
+{
+	return keeper->defaults;
+}
+
 bool keeper_is_ready(const struct keeper *keeper)
 {
 	return keeper->is_ready;
@@ -487,6 +494,16 @@ void keeper_freeze_others(struct keeper *keeper, struct keeper_call *c,
 		     .head = {.type = KEEPER_FREEZE_OTHERS},
 		     .fields = keeper_group_ref_fields,
 		     .value = group,
+	     });
+}
+
+void keeper_limit(struct keeper *keeper, struct keeper_call *c, const struct keeper_limit *limit)
+{
+	call(keeper, c,
+	     &(struct channel_message){
+		     .head = {.type = KEEPER_LIMIT},
+		     .fields = keeper_limit_fields,
+		     .value = limit,
 	     });
 }
 

@@ -75,6 +75,8 @@ void keeper_close(struct keeper *keeper);
 
 /* enum keeper_abilities; 0 until the first ready(). */
 uint32_t keeper_abilities(const struct keeper *keeper);
+/* 0 until then. */
+struct keeper_defaults keeper_defaults(const struct keeper *keeper);
 /* Whether it is there, and has told all it knows. */
 bool keeper_is_ready(const struct keeper *keeper);
 /* 0; -EIO: it has been away for so long that what is asked of it now fails at once. */
@@ -94,6 +96,9 @@ void keeper_group_open(struct keeper *keeper, struct keeper_call *call,
 /* All but that group and init; the end of the line thaws it, too. */
 void keeper_freeze_others(struct keeper *keeper, struct keeper_call *call,
 			  const struct keeper_group_ref *group);
+/* ERR_CONFLICT: it holds more than that. On failure all are as they were. */
+void keeper_limit(struct keeper *keeper, struct keeper_call *call,
+		  const struct keeper_limit *limit);
 /* The answer will find nobody; fds that come with it are closed. */
 void keeper_cancel(struct keeper *keeper, struct keeper_call *call);
 void keeper_forget(struct keeper *keeper, const struct keeper_ref *ref);

@@ -35,6 +35,7 @@ struct registry {
 	struct capacity *capacity;
 	struct events *events;
 	struct vigil *vigil;
+	struct allowance *allowance;
 	struct survey *survey;
 	struct counts counts;
 	struct ports *ports;
@@ -89,6 +90,11 @@ struct capacity *registry_capacity(const struct registry *registry)
 struct idempotency *registry_keys(const struct registry *registry)
 {
 	return registry->keys;
+}
+
+struct allowance *registry_allowance(const struct registry *registry)
+{
+	return registry->allowance;
 }
 
 struct vigil *registry_vigil(const struct registry *registry)
@@ -508,7 +514,8 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 	snprintf(r->run_dir, sizeof(r->run_dir), "%s", config->run_dir);
 	r->vigil = vigil_new(r, config->init_timeout_ms);
 	r->survey = survey_new(r);
-	if (r->vigil && r->survey)
+	r->allowance = allowance_new(r);
+	if (r->vigil && r->survey && r->allowance)
 		r->ports = ports_new(&config->ports);
 	if (!r->ports)
 		goto failed;
@@ -527,6 +534,8 @@ failed:
 		ports_free(r->ports);
 	if (r && r->survey)
 		survey_free(r->survey);
+	if (r && r->allowance)
+		allowance_free(r->allowance);
 	if (r && r->vigil)
 		vigil_free(r->vigil);
 	if (r && r->clock)
@@ -574,6 +583,7 @@ void registry_free(struct registry *registry)
 	idempotency_free(registry->keys);
 	capacity_free(registry->capacity);
 	vigil_free(registry->vigil);
+	allowance_free(registry->allowance);
 	survey_free(registry->survey);
 	ports_free(registry->ports);
 	free(registry->sorted);

@@ -17,6 +17,7 @@
 #include "daemon/sandbox.h"
 #include "daemon/store.h"
 
+struct allowance;
 struct counts;
 struct events;
 struct logs;
@@ -75,6 +76,7 @@ struct keeper *registry_keeper(const struct registry *registry);
 const char *registry_run_dir(const struct registry *registry);
 struct capacity *registry_capacity(const struct registry *registry);
 struct idempotency *registry_keys(const struct registry *registry);
+struct allowance *registry_allowance(const struct registry *registry);
 struct vigil *registry_vigil(const struct registry *registry);
 struct survey *registry_survey(const struct registry *registry);
 struct counts *registry_counts(struct registry *registry);

@@ -89,6 +89,7 @@ void sandbox_enter(struct sandbox *sb, enum sandbox_state state)
 	from = sb->state;
 	sb->state = state;
 	capacity_moved(sb, from);
+	allowance_changed(sb);
 	if (state == SANDBOX_RUNNING) {
 		sb->is_wake_wanted = false;
 		vigil_heard(sb); /* while it was frozen it could say nothing */
@@ -145,7 +146,9 @@ static void write_exit(struct json_writer *w, const void *arg)
 	const struct err *why = arg;
 
 	json_key(w, "reason");
-	json_text(w, why->code == ERR_MEMORY_LIMIT ? "oom" : "died");
+	json_text(w, why->code == ERR_MEMORY_LIMIT ? "oom"
+		     : why->code == ERR_CPU_LIMIT  ? "cpu_limit"
+						   : "died");
 	event_write_err(w, why);
 }
 
@@ -174,7 +177,7 @@ void sandbox_gone(struct sandbox *sb, const struct err *why)
 	sb->is_kill_owed = false;
 	if (sb->agent)
 		agent_free(take(sb->agent));
-	exec_lose_all(sb, why ? why->sentence : NULL);
+	exec_lose_all(sb, why);
 	process_lose_all(sb); /* of one that was frozen since before us */
 	exec_stranger_forget_all(sb);
 	session_lose_all(sb);
@@ -218,7 +221,7 @@ static void on_killed(struct keeper_call *call, struct keeper_answer *answer)
 		/* The keeper tells when it is down at last, or is asked again when it is back. */
 		sb->is_kill_owed = true;
 		if (sb->is_condemned)
-			exec_lose_all(sb, answer->err.sentence);
+			exec_lose_all(sb, &answer->err);
 		fail_end(sb, &answer->err);
 		return;
 	}

@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "daemon/agent.h"
+#include "daemon/allowance.h"
 #include "daemon/keeper.h"
 #include "daemon/store.h"
 #include "daemon/store_sandbox.h"
@@ -34,6 +35,7 @@ struct activity;
 struct exec;
 struct registry;
 struct sandbox;
+struct save;
 struct sandbox_still;
 struct watcher;
 
@@ -105,7 +107,8 @@ struct sandbox {
 	unsigned saves;      /* under way */
 	struct list changes; /* who waits for the change of settings that is under way */
 	bool is_changing;
-	bool is_outdated; /* it was started with other settings than it has now */
+	struct save *limit_save; /* the change that waits for the start; of sandbox_save.c */
+	bool is_outdated;        /* it was started with other settings than it has now */
 
 	enum sandbox_state state;
 	unsigned phase;                           /* of starting and destroying; sandbox.c knows */
@@ -130,7 +133,8 @@ struct sandbox {
 	bool is_condemned;    /* STOPPING because of `err` */
 	struct err err;
 
-	struct keeper_call call, group_call, thaw_call; /* the last is of sandbox_still.c */
+	struct keeper_call call, group_call;
+	struct keeper_call thaw_call, limit_call; /* of sandbox_still.c and sandbox_save.c */
 	bool is_group_asked, is_thawing, is_thaw_owed;
 	int oom_fd;   /* the file that counts its out-of-memory kills; -1: there is none */
 	int usage_fd; /* the one that counts its processor time */
@@ -158,6 +162,7 @@ struct sandbox {
 	uint32_t last_connect;
 	struct list upstreams; /* of upstream.c: all connections to its ports */
 	struct usage usage;    /* of usage.c; upstream.c counts bytes there */
+	struct allowance_watch watch;
 	struct list pings;
 	uint64_t last_ping;
 	/* Ticks of vigil.c since init was heard while something waits for it; since it was asked.
@@ -193,7 +198,8 @@ void sandbox_cancel(struct sandbox_wait *wait);
 /*
  * Stores the generation as it is now; or `settings`, which become the sandbox's when they are
  * stored, and belong to the call from here on, whatever it returns. -EBUSY, -ENOMEM, -ESHUTDOWN:
- * `done` will not be called. One change of settings at a time: see sandbox_change().
+ * `done` will not be called. One change of settings at a time: see sandbox_change(). Limits that
+ * can change while it runs hold in its container first, or nothing is stored, and `done` says why.
  */
 int sandbox_save_generation(struct sandbox *sb, store_done_fn *done, void *arg);
 int sandbox_save_settings(struct sandbox *sb, struct settings *settings, store_done_fn *done,

@@ -46,9 +46,11 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	list_init(&sb->upstreams);
 	list_init(&sb->pings);
 	usage_init(sb);
+	allowance_init(sb);
 	list_init(&sb->call.link);
 	list_init(&sb->group_call.link);
 	list_init(&sb->thaw_call.link);
+	list_init(&sb->limit_call.link);
 	sb->activity = activity_new(sb);
 	if (!sb->activity) {
 		sandbox_free(sb);
@@ -60,6 +62,8 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 void sandbox_free(struct sandbox *sb)
 {
 	list_remove(&sb->place);
+	keeper_cancel(registry_keeper(sb->registry), &sb->limit_call);
+	allowance_close(sb);
 	usage_close(sb);
 	sandbox_expiry_close(sb);
 	alarm_free_all(sb);

@@ -9,6 +9,7 @@
 #include "daemon/registry.h"
 #include "daemon/sandbox.h"
 #include "daemon/sandbox_expiry.h"
+#include "daemon/sandbox_state.h"
 
 struct save {
 	struct sandbox *sb;
@@ -16,6 +17,11 @@ struct save {
 	void *arg;
 	bool has_settings;
 	struct settings settings;
+	struct keeper_call call;
+	uint64_t generation; /* whose limits were asked for */
+	bool is_limited;     /* and hold */
+	int result;          /* of the store, while the limits before are asked for */
+	struct err err;
 };
 
 static void free_save(struct save *save)
@@ -25,6 +31,13 @@ static void free_save(struct save *save)
 	free(save);
 }
 
+/* One whose generation is being stored is started with what is stored then. */
+static bool has_begun(const struct sandbox *sb)
+{
+	return sb->state != SANDBOX_COLD &&
+	       !(sb->state == SANDBOX_STARTING && sb->phase == PHASE_STORE);
+}
+
 /* Whether that changes anything. */
 static bool take_settings(struct save *save)
 {
@@ -32,7 +45,7 @@ static bool take_settings(struct save *save)
 	struct settings old = sb->settings;
 	bool is_other = sb->is_unreadable || !settings_equal(&old, &save->settings);
 
-	if (sb->state != SANDBOX_COLD && !settings_start_alike(&old, &save->settings))
+	if (has_begun(sb) && !settings_start_alike(&old, &save->settings))
 		sb->is_outdated = true;
 	sb->settings = save->settings;
 	save->settings = old;
@@ -42,6 +55,7 @@ static bool take_settings(struct save *save)
 	}
 	sb->is_unreadable = false;
 	activity_changed(sb);
+	allowance_changed(sb);
 	return is_other;
 }
 
@@ -50,6 +64,8 @@ static void finish(struct save *save, int result, const struct err *err)
 	struct sandbox *sb = save->sb;
 	bool is_change = save->has_settings;
 
+	if (is_change)
+		sb->is_changing = false;
 	save->done(save->arg, result, err);
 	free_save(save);
 	if (is_change)
@@ -57,6 +73,65 @@ static void finish(struct save *save, int result, const struct err *err)
 	sb->saves--; /* which has kept it so far */
 	sandbox_discard(sb);
 }
+
+/* --- limits that change while it runs --- */
+
+static void ask_limits(struct sandbox *sb, struct keeper_call *call,
+		       const struct settings_limits *limits)
+{
+	keeper_limit(registry_keeper(sb->registry), call,
+		     &(struct keeper_limit){
+			     .id = str_of(sb->id.text),
+			     .generation = sb->generation,
+			     .memory_bytes = limits->memory_bytes,
+			     .swap_bytes = limits->swap_bytes,
+			     .cpu_milli = limits->cpu_milli,
+			     .pids = limits->pids,
+			     .disk_bytes = limits->disk_bytes,
+		     });
+}
+
+/* There is nothing any more that the limits could hold in. */
+static bool has_ended(const struct keeper_answer *answer)
+{
+	return answer->result < 0 &&
+	       (answer->err.code == ERR_NOT_FOUND || answer->err.code == ERR_SANDBOX_RESTARTED);
+}
+
+static void note_limits(struct sandbox *sb, const struct keeper_answer *answer)
+{
+	/* A keeper that was away says what runs when it is back, and is asked then. */
+	if (answer->result == 0 || has_ended(answer) || answer->err.code == ERR_UNAVAILABLE)
+		return;
+	log_warn("sandbox=%s its limits are not those that are stored: %s", sb->id.text,
+		 answer->err.sentence);
+	sb->is_outdated = true;
+}
+
+static void on_restored(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct save *save = container_of(call, struct save, call);
+
+	note_limits(save->sb, answer);
+	finish(save, save->result, &save->err);
+}
+
+/* They are not stored, so they must not hold either. */
+static void fail_save(struct save *save, int result, const struct err *err)
+{
+	struct sandbox *sb = save->sb;
+
+	if (!save->is_limited || save->generation != sb->generation) {
+		finish(save, result, err);
+		return;
+	}
+	save->result = result;
+	save->err = *err;
+	save->call.done = on_restored;
+	ask_limits(sb, &save->call, &sb->settings.limits);
+}
+
+/* --- the store --- */
 
 /* The settings are stored, whatever came of this. */
 static void on_put_off(void *arg, int result, const struct err *err)
@@ -76,8 +151,6 @@ static void on_saved(void *arg, int result, const struct err *err)
 	bool is_change = save->has_settings, is_new = !sb->is_stored, is_other = false;
 
 	sb->is_stored = sb->is_stored || result == 0;
-	if (is_change)
-		sb->is_changing = false;
 	if (is_change && result == 0)
 		is_other = take_settings(save);
 	if (result == 0 && (is_new || is_other))
@@ -85,7 +158,10 @@ static void on_saved(void *arg, int result, const struct err *err)
 	/* Or a berthd that comes after us would delete it before the time that was told. */
 	if (is_change && result == 0 && sandbox_put_off_then(sb, on_put_off, save))
 		return;
-	finish(save, result, err);
+	if (result < 0)
+		fail_save(save, result, err);
+	else
+		finish(save, result, err);
 }
 
 static int submit(struct save *save, const struct settings *settings)
@@ -109,8 +185,6 @@ static int submit(struct save *save, const struct settings *settings)
 				       save->has_settings ? STORE_SETTINGS : STORE_GENERATION,
 				       on_saved, save);
 	buf_close(&text);
-	if (r == 0)
-		sb->saves++;
 	return r;
 }
 
@@ -125,27 +199,113 @@ int sandbox_save_generation(struct sandbox *sb, store_done_fn *done, void *arg)
 	r = submit(save, &sb->settings);
 	if (r < 0)
 		free_save(save);
+	else
+		sb->saves++;
 	return r;
+}
+
+/* --- a change --- */
+
+static void store_change(struct save *save)
+{
+	int r = submit(save, &save->settings);
+	struct err err;
+
+	if (r == 0)
+		return;
+	err_set(&err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
+	fail_save(save, r, &err);
+}
+
+static void step_change(struct save *save);
+
+static void on_limited(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct save *save = container_of(call, struct save, call);
+
+	if (answer->result < 0 && !has_ended(answer)) {
+		finish(save, answer->result, &answer->err);
+	} else if (save->generation != save->sb->generation) {
+		step_change(save); /* another life has begun, with the limits before */
+	} else {
+		save->is_limited = answer->result == 0;
+		store_change(save);
+	}
+}
+
+/*
+ * What is stored while it is cold is what the next start has, as the store does one after the
+ * other. A start that was asked for has what was there before: that is waited for. All else has a
+ * container, or the keeper says that it has none.
+ */
+static void step_change(struct save *save)
+{
+	struct sandbox *sb = save->sb;
+
+	if (sb->state == SANDBOX_COLD || sb->state == SANDBOX_DESTROYING) {
+		store_change(save);
+	} else if (sb->state == SANDBOX_STARTING &&
+		   (sb->phase == PHASE_STORE || sb->phase == PHASE_KEEPER)) {
+		sb->limit_save = save;
+	} else {
+		save->generation = sb->generation;
+		save->call.done = on_limited;
+		ask_limits(sb, &save->call, &save->settings.limits);
+	}
+}
+
+bool sandbox_limits_go_on(struct sandbox *sb)
+{
+	struct save *save = take(sb->limit_save);
+
+	if (save)
+		step_change(save);
+	return save;
+}
+
+static void on_renewed(struct keeper_call *call, struct keeper_answer *answer)
+{
+	note_limits(container_of(call, struct sandbox, limit_call), answer);
+}
+
+void sandbox_limits_renew(struct sandbox *sb)
+{
+	/* Whose settings cannot be read keeps what it has. */
+	if (!has_begun(sb) || sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_DESTROYING ||
+	    sb->is_changing || sb->is_unreadable)
+		return;
+	keeper_cancel(registry_keeper(sb->registry), &sb->limit_call);
+	sb->limit_call.done = on_renewed;
+	ask_limits(sb, &sb->limit_call, &sb->settings.limits);
 }
 
 int sandbox_save_settings(struct sandbox *sb, struct settings *settings, store_done_fn *done,
 			  void *arg)
 {
 	struct save *save = calloc(1, sizeof(*save));
-	int r;
+	bool is_limit =
+		sb->is_unreadable || !settings_limits_keep(&sb->settings.limits, &settings->limits);
+	int r = 0;
 
 	if (!save) {
 		settings_close(settings);
 		return -ENOMEM;
 	}
-	*save = (struct save){sb, done, arg, true, *settings};
+	*save = (struct save){.sb = sb, .done = done, .arg = arg, .has_settings = true};
+	save->settings = *settings;
+	list_init(&save->call.link);
 	settings_init(settings);
-	r = submit(save, &save->settings);
-	if (r < 0)
+	if (!is_limit || sb->state == SANDBOX_COLD)
+		r = submit(save, &save->settings);
+	if (r < 0) {
 		free_save(save);
-	else
-		sb->is_changing = true;
-	return r;
+		return r;
+	}
+	sb->saves++;
+	sb->is_changing = true;
+	if (is_limit && sb->state != SANDBOX_COLD)
+		step_change(save);
+	return 0;
 }
 
 static void on_failure_saved(void *arg, int result, const struct err *err)

@@ -44,7 +44,8 @@ static void fail_start(struct sandbox *sb, const struct err *err)
 	sandbox_asleep(sb);
 	sandbox_tell(sb, &sb->uses, &copy);
 	sandbox_step(sb);
-	sandbox_discard(sb);
+	if (!sandbox_limits_go_on(sb))
+		sandbox_discard(sb);
 }
 
 /* One that an earlier berthd has started: as the kernel tells of its init, to a hundredth. */
@@ -176,11 +177,13 @@ static void on_started(struct keeper_call *call, struct keeper_answer *answer)
 	}
 	sandbox_groups_keep(sb, answer);
 	greet(sb, (pid_t)answer->started.pid);
+	sandbox_limits_go_on(sb);
 }
 
 static void ask_keeper(struct sandbox *sb)
 {
 	const struct settings *s = &sb->settings;
+	struct err err;
 	struct keeper_start start = {
 		.id = str_of(sb->id.text),
 		.generation = sb->generation,
@@ -199,6 +202,10 @@ static void ask_keeper(struct sandbox *sb)
 		.mounts = s->mounts,
 	};
 
+	if (allowance_check(sb->registry, &s->limits, &err) < 0) {
+		fail_start(sb, &err);
+		return;
+	}
 	sb->phase = PHASE_KEEPER;
 	sb->call.done = on_started;
 	keeper_start(keeper_of(sb), &sb->call, &start);
@@ -265,6 +272,7 @@ void sandbox_take_over(struct sandbox *sb, pid_t pid)
 	registry_adopting(sb->registry, sb);
 	sb->call.done = on_adopted;
 	keeper_ask(keeper_of(sb), &sb->call, KEEPER_ADOPT, &ref);
+	sandbox_limits_go_on(sb);
 }
 
 /* It ran when we came, or the keeper was gone for a while and says so again. */
@@ -292,6 +300,7 @@ void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
 		sandbox_enter(sb, SANDBOX_STARTING);
 		sandbox_take_over(sb, (pid_t)running->pid);
 	}
+	sandbox_limits_renew(sb);
 }
 
 /* While no berthd was there. */

@@ -37,6 +37,12 @@ void sandbox_kill(struct sandbox *sb);
 /* The start has failed half-way: what is there is taken down first. */
 void sandbox_undo(struct sandbox *sb, const struct err *why);
 
+/* sandbox_save.c. It is known whether it has a container: a change of its limits goes on. True, if
+ * one waited for that, and will discard it. */
+bool sandbox_limits_go_on(struct sandbox *sb);
+/* It runs since before us, or since before this keeper: as it is stored, and not as it may be. */
+void sandbox_limits_renew(struct sandbox *sb);
+
 /* -EAGAIN: it is neither here nor gone, and that may stay so, so nobody shall wait for it. */
 int sandbox_check_owed(const struct sandbox *sb, struct err *err);
 

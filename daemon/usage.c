@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "daemon/registry.h"
@@ -21,7 +23,7 @@ struct measuring {
 	bool is_init_asked;
 };
 
-static const struct usage_figures nothing = {0, 0, -1, -1, -1, -1, -1};
+static const struct usage_figures nothing = {0, 0, -1, -1, -1, -1, -1, -1, -1};
 
 static bool has_container(const struct sandbox *sb)
 {
@@ -120,6 +122,8 @@ static void on_stats(struct keeper_call *call, struct keeper_answer *answer)
 	m->figures.memory_bytes = known(stats->memory_bytes);
 	m->figures.memory_peak_bytes = known(stats->memory_peak_bytes);
 	m->figures.pids = known(stats->pids);
+	m->figures.held_bytes = known(stats->held_bytes);
+	m->figures.limit_bytes = known(stats->limit_bytes);
 	if (abilities & KEEPER_CAN_LIMIT_MEMORY)
 		m->figures.oom_kills = (int64_t)stats->oom_kills;
 	if (m->figures.cpu_us < 0)
@@ -172,6 +176,23 @@ int usage_measure(struct sandbox *sb, struct usage_wait *wait)
 	if (!has_container(sb) || (!u->measuring && (is_fresh || !begin(sb))))
 		return 1;
 	list_append(&u->measuring->waits, &wait->link);
+	return 0;
+}
+
+/* As struct keeper_started says. */
+int usage_read_cpu(const struct sandbox *sb, uint64_t *ret_us)
+{
+	static const char word[] = "usage_usec ";
+	char text[128];
+	ssize_t n = sb->usage_fd < 0 ? -1 : pread(sb->usage_fd, text, sizeof(text) - 1, 0);
+
+	if (n <= 0)
+		return -1;
+	text[n] = '\0';
+	if (strncmp(text, word, sizeof(word) - 1) == 0)
+		*ret_us = strtoull(text + sizeof(word) - 1, NULL, 10);
+	else
+		*ret_us = strtoull(text, NULL, 10) / 1000;
 	return 0;
 }
 

@@ -29,6 +29,7 @@ struct usage_figures {
 	int64_t at_ms; /* by the wall's clock; 0: it was never measured */
 	uint64_t generation;
 	int64_t cpu_us, memory_bytes, memory_peak_bytes, pids, oom_kills;
+	int64_t held_bytes, limit_bytes; /* of memory; a limit that is none is not known */
 };
 
 struct usage_disk {
@@ -68,6 +69,9 @@ void usage_cancel(struct usage_wait *wait);
 
 /* Its figures, as far as they are of the container that it has now; NULL: none are. */
 const struct usage_figures *usage_figures(const struct sandbox *sb);
+
+/* Its processor time, read from its cgroup now; negative: that cannot be done here. */
+int usage_read_cpu(const struct sandbox *sb, uint64_t *ret_us);
 
 /* As "usage". */
 void usage_write(const struct sandbox *sb, struct json_writer *w);

@@ -36,6 +36,7 @@ static const short statuses[] = {
 	[ERR_TIMEOUT]               = 504,
 	[ERR_HTTP_VERSION]          = 505,
 	[ERR_MEMORY_LIMIT]          = 507,
+	[ERR_CPU_LIMIT]             = 507,
 	[ERR_DISK_LIMIT]            = 507,
 	[ERR_NETWORK_BLOCKED]       = 403,
 	[ERR_WATCH_LIMIT]           = 507,

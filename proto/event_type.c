@@ -8,8 +8,8 @@
 
 static const char *const types[] = {
 	"created", "changed",      "started",      "slept",          "woke",
-	"alarm",   "alarm_failed", "port_exposed", "port_unexposed", "oom",
-	"failed",  "exited",       "destroyed",
+	"alarm",   "alarm_failed", "port_exposed", "port_unexposed", "memory_threshold",
+	"oom",     "failed",       "exited",       "destroyed",
 };
 
 static_assert(array_len(types) == EVENT_TYPE_COUNT, "one name for each");

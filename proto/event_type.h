@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
-#define EVENT_TYPE_COUNT 13
+#define EVENT_TYPE_COUNT 14
 
 /* In the order of a life; NULL behind the last. */
 const char *event_type_name(size_t index);

@@ -406,6 +406,7 @@ static const char *const reasons[] = {
 	[EXEC_KILLED]      = "killed",
 	[EXEC_NOT_STARTED] = "not_started",
 	[EXEC_LOST]        = "lost",
+	[EXEC_CPU_LIMIT]   = "cpu_limit",
 };
 /* clang-format on */
 

@@ -95,6 +95,7 @@ enum exec_reason {
 	EXEC_KILLED,
 	EXEC_NOT_STARTED,
 	EXEC_LOST,
+	EXEC_CPU_LIMIT, /* numbers are stored: the last stays the last */
 	EXEC_REASON_COUNT,
 };
 

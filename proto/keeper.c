@@ -15,6 +15,9 @@ const struct frame_field keeper_welcome_fields[] = {
 	U32(keeper_welcome, known),
 	BYTES(keeper_welcome, runtime, 4095),
 	BYTES(keeper_welcome, warning, KEEPER_SENTENCE_MAX),
+	U64(keeper_welcome, defaults.memory_bytes),
+	U32(keeper_welcome, defaults.pids),
+	U32(keeper_welcome, defaults.files),
 	END,
 };
 
@@ -106,6 +109,7 @@ const struct frame_field keeper_stats_fields[] = {
 	U64(keeper_stats, memory_bytes),
 	U64(keeper_stats, memory_peak_bytes),
 	U64(keeper_stats, held_bytes),
+	U64(keeper_stats, limit_bytes),
 	U64(keeper_stats, pids),
 	U64(keeper_stats, oom_kills),
 	END,

@@ -11,9 +11,10 @@
  *	FORGET           ──────────>        (until then it is told again)
  *	ADOPT            ──────────>
  *	                 <──────────        ADOPTED (+ counter and usage fds) or FAILED, same tag
- *	LIMIT, FREEZE, FREEZE_OTHERS, THAW, KILL, REMOVE, STATS, USAGE, and of exec groups
- *GROUP_NEW, GROUP_OPEN, GROUP_END ──────────> <──────────        DONE, FAILED, GROUP, STATS_ARE,
- *USAGE_IS, same tag
+ *	LIMIT, FREEZE, FREEZE_OTHERS, THAW, KILL, REMOVE, STATS, USAGE
+ *	GROUP_NEW, GROUP_OPEN, GROUP_END
+ *	                 ──────────>
+ *	                 <──────────        DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, same tag
  *
  * One berthd at a time; a new connection replaces the old one. Requests are answered in any order.
  */
@@ -81,6 +82,13 @@ enum keeper_abilities {
 	KEEPER_CAN_LIMIT_DISK = 128,
 	KEEPER_CAN_LIMIT_SWAP = 256,
 	KEEPER_CAN_OWN_BINDS = 512, /* in a bind, its owner's files are those of root inside */
+	KEEPER_COUNTS_CPU = 1024,   /* by a cgroup: nobody inside can use some of it unseen */
+};
+
+/* Limits of a sandbox that has none of its own; memory 0: this host cannot limit it. */
+struct keeper_defaults {
+	uint64_t memory_bytes;
+	uint32_t pids, files;
 };
 
 struct keeper_welcome {
@@ -89,6 +97,7 @@ struct keeper_welcome {
 	uint32_t known;     /* RUNNING and EXITED frames that follow at once */
 	struct str runtime; /* its path */
 	struct str warning; /* a sentence for the log, or "" */
+	struct keeper_defaults defaults;
 };
 
 enum keeper_start_flags {
@@ -206,7 +215,8 @@ struct keeper_failed {
 struct keeper_stats {
 	uint64_t cpu_us;
 	uint64_t memory_bytes, memory_peak_bytes;
-	uint64_t held_bytes; /* of memory_bytes: all but what the kernel keeps of files on disks */
+	uint64_t held_bytes;  /* of memory_bytes: all but what the kernel keeps of files on disks */
+	uint64_t limit_bytes; /* of its memory, as it holds now; 0: there is none */
 	uint64_t pids;
 	uint64_t oom_kills;
 };

@@ -424,8 +424,7 @@ bool settings_start_alike(const struct settings *a, const struct settings *b)
 
 	return strcmp(a->image, b->image) == 0 && a->is_read_only == b->is_read_only &&
 	       a->is_ephemeral == b->is_ephemeral && str_eq(a->mounts, b->mounts) &&
-	       settings_limits_keep(x, y) && x->files == y->files && x->file_size == y->file_size &&
-	       x->inodes == y->inodes;
+	       x->files == y->files && x->file_size == y->file_size && x->inodes == y->inodes;
 }
 
 /* Not by memcmp: a struct has holes. */

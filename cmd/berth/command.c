@@ -176,6 +176,7 @@ static const struct {
 } reasons[] = {
 	{ "timeout",     "the command ran out of time and was ended" },
 	{ "oom",         "the command ran out of memory and was killed" },
+	{ "cpu_limit",   "the command was ended" },
 	{ "killed",      "it was killed: told to end, or its sandbox was stopped or removed" },
 	{ "not_started", "the command could not be started" },
 	{ "lost",        "how the command ended is not known" },

@@ -10,7 +10,9 @@
 enum {
 	CREATE_IMAGE,
 	CREATE_MEMORY,
+	CREATE_MEMORY_THRESHOLD,
 	CREATE_CPUS,
+	CREATE_CPU_TIME,
 	CREATE_PIDS,
 	CREATE_READ_ONLY,
 	CREATE_MOUNT,
@@ -48,7 +50,9 @@ static int run(const struct call *call)
 	const struct settings_flags settings = {
 		.image = call->values[CREATE_IMAGE],
 		.memory = call->values[CREATE_MEMORY],
+		.memory_threshold = call->values[CREATE_MEMORY_THRESHOLD],
 		.cpus = call->values[CREATE_CPUS],
+		.cpu_time = call->values[CREATE_CPU_TIME],
 		.pids = call->values[CREATE_PIDS],
 		.read_only = call->values[CREATE_READ_ONLY],
 		.sleep_after = call->values[CREATE_SLEEP_AFTER],
@@ -98,7 +102,9 @@ static int run(const struct call *call)
 static const struct flag flags[] = {
 	[CREATE_IMAGE]        = { "--image",        "NAME",     "what the sandbox is made of (host)" },
 	[CREATE_MEMORY]       = { "--memory",       "SIZE",     "the most memory: 512M, 2G" },
+	[CREATE_MEMORY_THRESHOLD] = { "--memory-threshold", "PART", "tell, by an event, when so much of it is held: 0.8" },
 	[CREATE_CPUS]         = { "--cpus",         "NUMBER",   "the most processors: 1.5" },
+	[CREATE_CPU_TIME]     = { "--cpu-time",     "DURATION", "end it when it used so much processor time: 30s, 10m" },
 	[CREATE_PIDS]         = { "--pids",         "NUMBER",   "the most processes" },
 	[CREATE_READ_ONLY]    = { "--read-only",    NULL,       "nothing but /workspace and /tmp can be written" },
 	[CREATE_MOUNT]        = { "--mount",        "MOUNT",    "type=bind,source=DIR,target=DIR[,ro], or type=tmpfs,target=DIR,size=SIZE" },

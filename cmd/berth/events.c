@@ -35,7 +35,7 @@ struct told {
 	bool newest_given;
 	struct str sandbox, at, alarm, mode, from, reason, message;
 	struct str hostname;
-	uint64_t generation, kills, exit_code, port;
+	uint64_t generation, kills, exit_code, port, held, limit;
 	bool exit_code_given;
 };
 
@@ -51,6 +51,8 @@ static const struct json_field told_fields[] = {
 	{ "port",       JSON_UINT,   offsetof(struct told, port) },
 	{ "hostname",   JSON_STRING, offsetof(struct told, hostname) },
 	{ "kills",      JSON_UINT,   offsetof(struct told, kills) },
+	{ "held_bytes", JSON_UINT,   offsetof(struct told, held) },
+	{ "limit_bytes", JSON_UINT,  offsetof(struct told, limit) },
 	{ "mode",       JSON_STRING, offsetof(struct told, mode) },
 	{ "from",       JSON_STRING, offsetof(struct told, from) },
 	{ "reason",     JSON_STRING, offsetof(struct told, reason) },
@@ -106,6 +108,9 @@ static int format(struct buf *line, struct str event, const struct told *told)
 		r = put_word(line, "", told->hostname);
 	if (r == 0 && told->kills)
 		r = buf_printf(line, "killed %" PRIu64 ", ", told->kills);
+	if (r == 0 && told->limit)
+		r = buf_printf(line, "%s of %s, ", screen_bytes(told->held).text,
+			       screen_bytes(told->limit).text);
 	if (r == 0)
 		r = put_word(line, "", told->mode);
 	if (r == 0)
@@ -285,10 +290,10 @@ const struct verb verb_events = {
 	.arg_max = 1,
 	.description =
 		"Prints a line for each thing that happened to a sandbox, or to all of them:\n"
-		"created, changed, started, slept, woke, alarm, alarm_failed, oom, failed,\n"
-		"exited, destroyed. Of each sandbox the newest 500 are kept, also of one that is\n"
-		"gone. With -f it goes on, without a gap, also when berthd is restarted\n"
-		"meanwhile. Looking wakes nobody.",
+		"created, changed, started, slept, woke, alarm, alarm_failed, memory_threshold,\n"
+		"oom, failed, exited, destroyed. Of each sandbox the newest 500 are kept, also\n"
+		"of one that is gone. With -f it goes on, without a gap, also when berthd is\n"
+		"restarted meanwhile. Looking wakes nobody.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

@@ -64,6 +64,8 @@ static const struct json_field capacity_fields[] = {
 
 const struct json_field ability_fields[] = {
 	{ "memory_limit", JSON_BOOL, offsetof(struct abilities, memory_limit) },
+	{ "swap_limit",   JSON_BOOL, offsetof(struct abilities, swap_limit) },
+	{ "cpu_time_limit", JSON_BOOL, offsetof(struct abilities, cpu_time_limit) },
 	{ "cpu_limit",    JSON_BOOL, offsetof(struct abilities, cpu_limit) },
 	{ "pids_limit",   JSON_BOOL, offsetof(struct abilities, pids_limit) },
 	{ "freeze",       JSON_BOOL, offsetof(struct abilities, freeze) },

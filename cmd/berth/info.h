@@ -11,8 +11,8 @@
 #include "proto/json.h"
 
 struct abilities {
-	bool memory_limit, cpu_limit, pids_limit, freeze, exec_groups, moment, oom_told, own_ids,
-		own_binds, disk_limit;
+	bool memory_limit, swap_limit, cpu_limit, cpu_time_limit, pids_limit, freeze, exec_groups,
+		moment, oom_told, own_ids, own_binds, disk_limit;
 };
 
 struct info {

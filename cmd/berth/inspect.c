@@ -4,6 +4,7 @@
 #include "cmd/berth/awake.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
+#include "proto/units.h"
 
 static void print_str(const char *name, struct str value)
 {
@@ -92,12 +93,21 @@ static void print_sleep(const struct sandbox_info *info)
 /* Limits that were not set are the daemon's affair. */
 static void print_limits(const struct sandbox_info *info)
 {
+	char time[DURATION_TEXT_SIZE];
+
 	if (info->restart_needed)
 		screen_row("restart needed", "yes: what was changed holds from its next start on");
 	print_size("memory limit", info->limits.memory);
+	if (info->limits.memory_threshold > 0)
+		screen_row("memory threshold", "%g of it: an event tells when so much is held",
+			   info->limits.memory_threshold);
 	print_size("swap limit", info->limits.swap);
 	if (info->limits.cpus > 0)
 		screen_row("cpu limit", "%g", info->limits.cpus);
+	if (info->limits.cpu_time_ms) {
+		duration_format(info->limits.cpu_time_ms, time);
+		screen_row("cpu time limit", "%s from a start to the next", time);
+	}
 	print_number("process limit", info->limits.pids);
 	print_number("open file limit", info->limits.files);
 	print_size("file size limit", info->limits.file_size);

@@ -16,6 +16,8 @@ static const struct json_field limits_fields[] = {
 	{ "pids",      JSON_UINT,   AT(limits.pids)      - AT(limits) },
 	{ "files",     JSON_UINT,   AT(limits.files)     - AT(limits) },
 	{ "file_size", JSON_SIZE,   AT(limits.file_size) - AT(limits) },
+	{ "memory_threshold", JSON_NUMBER, AT(limits.memory_threshold) - AT(limits) },
+	{ "cpu_time_ms", JSON_UINT, AT(limits.cpu_time_ms) - AT(limits) },
 	{ "*",         JSON_IGNORED },
 	{ NULL },
 };

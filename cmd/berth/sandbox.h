@@ -50,8 +50,8 @@ struct sandbox_info {
 	struct str sleeps_at, deletes_at, next_alarm_at;
 	struct sandbox_receipt last_sleep, last_wake;
 	struct {
-		uint64_t memory, swap, pids, files, file_size;
-		double cpus;
+		uint64_t memory, swap, cpu_time_ms, pids, files, file_size;
+		double cpus, memory_threshold;
 	} limits;
 	struct {
 		struct str mode;

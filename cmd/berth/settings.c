@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "proto/json.h"
+#include "proto/units.h"
 
 static int parse_cpus(const char *text, double *ret, struct err *err)
 {
@@ -15,6 +16,28 @@ static int parse_cpus(const char *text, double *ret, struct err *err)
 	if (errno || end == text || *end || !(*ret >= 0 && *ret <= 1000))
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
 			       "--cpus wants a number such as 1.5, or 0 for the default");
+	return 0;
+}
+
+static int parse_threshold(const char *text, double *ret, struct err *err)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtod(text, &end);
+	if (errno || end == text || *end || !(*ret >= 0 && *ret <= 1))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "--memory-threshold wants a part of the memory such as 0.8, or 0 "
+			       "for none");
+	return 0;
+}
+
+static int parse_cpu_time(const char *text, uint64_t *ret, struct err *err)
+{
+	if (duration_parse(str_of(text), ret) < 0 || *ret > INT64_MAX)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "--cpu-time wants a duration such as 500ms, 30s or 10m, or 0s for "
+			       "as much as it likes");
 	return 0;
 }
 
@@ -46,21 +69,51 @@ static void write_switch(struct json_writer *w, const char *key, bool is_given)
 	json_bool(w, true);
 }
 
-static void write_limits(struct json_writer *w, const struct settings_flags *flags, double cpus,
-			 int64_t pids)
+struct numbers {
+	double cpus, memory_threshold;
+	int64_t pids;
+	uint64_t cpu_time_ms;
+};
+
+static int parse_numbers(const struct settings_flags *flags, struct numbers *ret, struct err *err)
 {
-	if (!flags->memory && !flags->cpus && !flags->pids)
+	int r = 0;
+
+	if (flags->cpus)
+		r = parse_cpus(flags->cpus, &ret->cpus, err);
+	if (r == 0 && flags->pids)
+		r = parse_pids(flags->pids, &ret->pids, err);
+	if (r == 0 && flags->memory_threshold)
+		r = parse_threshold(flags->memory_threshold, &ret->memory_threshold, err);
+	if (r == 0 && flags->cpu_time)
+		r = parse_cpu_time(flags->cpu_time, &ret->cpu_time_ms, err);
+	return r;
+}
+
+static void write_limits(struct json_writer *w, const struct settings_flags *flags,
+			 const struct numbers *numbers)
+{
+	if (!flags->memory && !flags->memory_threshold && !flags->cpus && !flags->cpu_time &&
+	    !flags->pids)
 		return;
 	json_key(w, "limits");
 	json_object(w);
 	write_text(w, "memory", flags->memory);
+	if (flags->memory_threshold) {
+		json_key(w, "memory_threshold");
+		json_double(w, numbers->memory_threshold);
+	}
 	if (flags->cpus) {
 		json_key(w, "cpus");
-		json_double(w, cpus);
+		json_double(w, numbers->cpus);
+	}
+	if (flags->cpu_time) {
+		json_key(w, "cpu_time_ms");
+		json_int(w, (int64_t)numbers->cpu_time_ms);
 	}
 	if (flags->pids) {
 		json_key(w, "pids");
-		json_int(w, pids);
+		json_int(w, numbers->pids);
 	}
 	json_object_end(w);
 }
@@ -69,21 +122,17 @@ int settings_body(const struct settings_flags *flags, const char *id, bool start
 		  struct err *err)
 {
 	cleanup(json_writer_close) struct json_writer w;
-	int64_t pids = 0;
-	double cpus = 0;
-	int r = 0;
+	struct numbers numbers = {0};
+	int r;
 
 	json_writer_init(&w, false);
-	if (flags->cpus)
-		r = parse_cpus(flags->cpus, &cpus, err);
-	if (r == 0 && flags->pids)
-		r = parse_pids(flags->pids, &pids, err);
+	r = parse_numbers(flags, &numbers, err);
 	if (r < 0)
 		return r;
 	json_object(&w);
 	write_text(&w, "id", id);
 	write_text(&w, "image", flags->image);
-	write_limits(&w, flags, cpus, pids);
+	write_limits(&w, flags, &numbers);
 	write_text(&w, "sleep_after", flags->sleep_after);
 	write_text(&w, "sleep_mode", flags->sleep_mode);
 	write_text(&w, "max_awake", flags->max_awake);

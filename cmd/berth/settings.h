@@ -10,7 +10,7 @@
 
 /* NULL: not given. */
 struct settings_flags {
-	const char *image, *memory, *cpus, *pids;
+	const char *image, *memory, *memory_threshold, *cpus, *cpu_time, *pids;
 	const char *sleep_after, *sleep_mode, *max_awake, *stop_after, *stop_grace, *delete_after;
 	bool read_only, keep_alive, hold_open_sockets;
 	struct mounts_flags mounts;

@@ -157,7 +157,7 @@ class Host:
                 self.start(name)  # its line to another berthd has ended
             known = [(k.RUNNING, 0, {"id": name, "generation": generation, "pid": os.getpid()})
                      for name, generation in self.generations.items()]
-            return [(k.WELCOME, asked.tag, {"version": 1, "abilities": k.IS_ROOTLESS, "runtime": "/bin/true",
+            return [(k.WELCOME, asked.tag, {"version": 2, "abilities": k.IS_ROOTLESS, "runtime": "/bin/true",
                                             "known": len(known)}), *known]
         if asked.type == k.START:
             self.start(asked.id)

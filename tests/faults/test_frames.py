@@ -24,13 +24,14 @@ FIRST, COUNT = int(os.environ.get("FRAMES_SEED", 1)), int(os.environ.get("FRAMES
 FREEZE_OTHERS = 14
 k.FIELDS[FREEZE_OTHERS] = k.FIELDS[k.GROUP_END]
 KINDS = [k.START, k.START, k.KILL, k.REMOVE, k.FORGET, k.GROUP_NEW, k.GROUP_END, k.STATS, k.USAGE, k.ADOPT,
-         k.GROUP_OPEN, k.FREEZE, k.THAW, FREEZE_OTHERS]
+         k.GROUP_OPEN, k.FREEZE, k.THAW, FREEZE_OTHERS, k.LIMIT, k.LIMIT]
 # Those that may be, and those that lead elsewhere if they are believed.
 NAMES = ["one", "two", "one", "two"]
 BAD_NAMES = ["", ".", "..", "../bait", "../../bait", "/bait", "one/../two", "berthd", ".trash", "keeper.sock",
              "../images", "a" * 63, "ONE", "one\0", "\0", "one ", "-rf", "%s%n", "ä", b"\xff\xfe"]
 LONG_NAMES = ["a" * 64, "a" * 5000]
 IMAGES = [*["host"] * 20, "", ".", "..", "../sandboxes/safe/upper", "/", "nowhere", "host\0", "x" * 63]
+MOUNTS = [*[""] * 20, "x", b"bind\0rw\0/\0/mnt\0", b"\0" * 4, b"\xff" * 9]
 NUMBERS = [0, 1, 2, 7, 2**31, 2**32 - 1]
 LONG = [*NUMBERS, 8 << 20, 1 << 50, 2**63, 2**64 - 1]
 
@@ -48,6 +49,8 @@ class Liar:
             return choice(self.random.choices([NAMES, BAD_NAMES, LONG_NAMES], [80, 19, 1])[0])
         if name == "image":
             return choice(IMAGES)
+        if name == "mounts":
+            return choice(MOUNTS)
         if name == "generation":
             return choice([1, 1, 1, 0, 2, 2**64 - 1])
         if name == "version":

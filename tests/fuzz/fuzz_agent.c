@@ -317,7 +317,7 @@ static void turn(bool is_read)
 }
 
 /* Nothing of the container is left: as sandbox_gone(). */
-static void end_sandbox(const char *why)
+static void end_sandbox(const struct err *why)
 {
 	t.sb.state = SANDBOX_COLD;
 	agent_free(take(t.sb.agent));
@@ -406,7 +406,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	begin(data, size);
 	line_up();
 	play();
-	end_sandbox(t.is_lost ? "the line broke" : NULL);
+	end_sandbox(t.is_lost ? &(struct err){ERR_INTERNAL, "the line broke"} : NULL);
 	close_fdp(&t.line);
 	for (unsigned i = 0; i < t.ends_len; i++)
 		close_fdp(&t.ends[i]);

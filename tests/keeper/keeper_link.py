@@ -8,6 +8,7 @@ import struct
 
 HELLO, START, KILL, REMOVE, FORGET, GROUP_NEW, GROUP_END, STATS, USAGE, ADOPT, GROUP_OPEN = range(1, 12)
 FREEZE, THAW = 12, 13
+LIMIT = 15
 WELCOME, RUNNING, STARTED, EXITED, DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, ADOPTED = range(64, 74)
 CAN_FREEZE, HAS_GROUPS, HAS_RANGES, IS_ROOTLESS = 8, 16, 32, 64
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../base/err.h"), encoding="utf-8") as header:
@@ -17,15 +18,16 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../base/e
 FIELDS = {
     HELLO: "version:I", KILL: "id:s generation:Q", REMOVE: "id:s generation:Q",
     START: "id:s generation:Q flags:I image:s memory_bytes:Q swap_bytes:Q cpu_milli:I pids:I "
-           "files:I file_size:Q",
+           "files:I file_size:Q disk_bytes:Q inodes:Q mounts:s",
+    LIMIT: "id:s generation:Q memory_bytes:Q swap_bytes:Q cpu_milli:I pids:I disk_bytes:Q",
     FORGET: "id:s generation:Q", GROUP_NEW: "id:s generation:Q",
     GROUP_END: "id:s generation:Q group:I", GROUP_OPEN: "id:s generation:Q group:I", STATS: "id:s generation:Q", USAGE: "id:s generation:Q",
-    WELCOME: "version:I abilities:I known:I runtime:s warning:s",
+    WELCOME: "version:I abilities:I known:I runtime:s warning:s memory_bytes:Q pids:I files:I",
     RUNNING: "id:s generation:Q pid:I is_frozen:I", STARTED: "pid:I groups:I has_counter:I has_usage:I",
     FREEZE: "id:s generation:Q", THAW: "id:s generation:Q",
     EXITED: "id:s generation:Q status:I is_known:I oom_kills:Q", DONE: "",
     FAILED: "code:I sentence:s", GROUP: "group:I",
-    STATS_ARE: "cpu_us:Q memory_bytes:Q memory_peak_bytes:Q pids:Q oom_kills:Q",
+    STATS_ARE: "cpu_us:Q memory_bytes:Q memory_peak_bytes:Q held_bytes:Q limit_bytes:Q pids:Q oom_kills:Q",
     USAGE_IS: "disk_bytes:Q files:Q", ADOPT: "id:s generation:Q", ADOPTED: "has_counter:I has_usage:I",
 }
 
@@ -111,7 +113,7 @@ class Link:
 
     def hello(self):
         """WELCOME and the frames that come with it, by sandbox."""
-        welcome = self.ask(HELLO, version=1)
+        welcome = self.ask(HELLO, version=2)
         known = {}
         for _ in range(welcome.known):
             frame = self.wait(lambda f: f.type in (RUNNING, EXITED))

@@ -61,6 +61,8 @@ def test_done(g):
     told = doctor(g)["abilities"]
     g.out("a", ["true"])
     done = {"memory_limit": start_with(g, "m", {"memory": "64M"}), "cpu_limit": start_with(g, "c", {"cpus": 0.5}),
+            "swap_limit": start_with(g, "s", {"memory": "64M", "swap": "64M"}),
+            "cpu_time_limit": start_with(g, "t", {"cpu_time_ms": 100000}),
             "disk_limit": start_with(g, "d", {"disk": "64M"}),
             "moment": is_done(g.request("POST", "/v1/sandbox/a/persist?freeze=1")),
             "freeze": is_done(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "freeze"}))}

@@ -43,6 +43,7 @@ static void test_statuses(void)
 		{ERR_TIMEOUT, 504, "timeout"},
 		{ERR_HTTP_VERSION, 505, "http_version_not_supported"},
 		{ERR_MEMORY_LIMIT, 507, "memory_limit"},
+		{ERR_CPU_LIMIT, 507, "cpu_limit"},
 		{ERR_DISK_LIMIT, 507, "disk_limit"},
 	};
 	/* clang-format on */

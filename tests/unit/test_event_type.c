@@ -36,7 +36,7 @@ static void test_lists(void)
 	check(err.code == ERR_INVALID_REQUEST);
 	check_str(err.sentence, "type: there is no kind of event \"mispelt\"; there are created, "
 				"changed, started, slept, woke, alarm, alarm_failed, port_exposed, "
-				"port_unexposed, oom, failed, exited, destroyed");
+				"port_unexposed, memory_threshold, oom, failed, exited, destroyed");
 	tap_ok("lists of them, and what is wrong with one");
 }
 

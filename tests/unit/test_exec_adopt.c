@@ -43,7 +43,7 @@ static void test_adopt(void)
 	end("one that init does not know is lost");
 	begin();
 	adopt(ADOPTED);
-	exec_lose_all(&t.sb, "the sandbox is gone");
+	exec_lose_all(&t.sb, &(struct err){ERR_INTERNAL, "the sandbox is gone"});
 	check(t.ended == 1 && t.end.reason == EXEC_LOST && t.sb.execs_len == 0);
 	end("one whose sandbox cannot be adopted is lost");
 }

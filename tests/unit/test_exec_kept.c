@@ -171,7 +171,7 @@ static void test_unkeepable(void)
 	t.pull_error = -ENOSPC;
 	print(0, "first");
 	turn();
-	exec_lose_all(&t.sb, "gone");
+	exec_lose_all(&t.sb, &(struct err){ERR_INTERNAL, "gone"});
 	check(t.ended == 1 && t.end.reason == EXEC_LOST && t.end.output_dropped);
 	end("nor does its loss");
 }

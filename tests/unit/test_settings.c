@@ -126,9 +126,13 @@ static void test_start_alike(void)
 			    "\"max_awake\":\"1s\",\"stop_after\":\"1s\","
 			    "\"delete_after\":\"1s\"}") == 0);
 	check(!settings_equal(&before, &q.settings) && settings_start_alike(&before, &q.settings));
-	check(read_text(&q, "{\"limits\":{\"pids\":8}}") == 0);
+	check(read_text(&q, "{\"limits\":{\"pids\":8,\"memory\":\"64M\",\"swap\":\"1M\","
+			    "\"cpus\":0.5,\"memory_threshold\":0.5,\"cpu_time_ms\":1}}") == 0);
+	check(settings_start_alike(&before, &q.settings));
+	check(!settings_limits_keep(&before.limits, &q.settings.limits));
+	check(read_text(&q, "{\"limits\":{\"files\":99}}") == 0);
 	check(!settings_start_alike(&before, &q.settings));
-	tap_ok("how it sleeps needs no new start");
+	tap_ok("how it sleeps, and what cgroups limit, needs no new start");
 	settings_close(&before);
 	settings_close(&q.settings);
 }

@@ -1,0 +1,38 @@
+/*
+ * Limits of a sandbox's cgroup, changed while it runs. The runtime has set them at its start, in
+ * the same files and with the same meaning.
+ *
+ *	             v2                  v1
+ *	memory       memory.max          memory.limit_in_bytes
+ *	swap         memory.swap.max     memory.memsw.limit_in_bytes, memory and swap together
+ *	cpus         cpu.max             cpu.cfs_quota_us
+ *	processes    pids.max            pids.max
+ *
+ * In v2 a limit of memory holds at once, and the kernel kills for it. In v1 one that is below what
+ * is used is refused by the kernel. Neither depends on whether the cgroup is frozen.
+ */
+#ifndef BERTH_CONTAINER_CGROUP_LIMITS_H
+#define BERTH_CONTAINER_CGROUP_LIMITS_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "container/cgroup.h"
+
+#define CGROUP_CPU_PERIOD_US 100000
+
+/* What this host cannot limit is not looked at. */
+struct cgroup_limits {
+	uint64_t memory_bytes, swap_bytes;
+	uint32_t cpu_milli; /* 0: all that there are */
+	uint32_t pids;
+};
+
+/*
+ * `before` is what was asked for last, and holds again on failure. ERR_CONFLICT: more memory is
+ * held than that, and nothing was changed.
+ */
+int cgroup_limit(const struct cgroup_host *cg, const char *id, const struct cgroup_limits *before,
+		 const struct cgroup_limits *limits, struct err *err);
+
+#endif
