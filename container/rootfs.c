@@ -18,60 +18,13 @@
 
 #include "base/cleanup.h"
 #include "container/dir.h"
+#include "container/fs.h"
 #include "container/trash.h"
 
-#define SAFE       (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)
 #define RUN_SIZE   "size=64m"
 #define BERTH_SIZE "size=4m"
 #define LOWER      ".lower" /* below <run>: where a lower layer is for a moment */
 #define INIT_MAX   (16 * 1024 * 1024)
-
-/* The kernel's own words about a mount that failed, if there are any. */
-static int fs_failed(struct err *err, int error, int fs, const char *what)
-{
-	char words[256];
-	ssize_t n = read(fs, words, sizeof(words) - 1);
-
-	words[n > 0 ? n : 0] = '\0';
-	words[strcspn(words, "\n")] = '\0';
-	/* "e overlay: ..." */
-	return err_set(err, error, ERR_START_FAILED, "cannot mount %s: %s%s%s", what,
-		       strerror(-error), n > 2 ? ": " : "", n > 2 ? words + 2 : "");
-}
-
-struct fs_option {
-	const char *key, *value; /* value NULL: a flag */
-};
-
-/* A new file system, mounted nowhere yet. */
-static int fs_make(const char *type, const struct fs_option *options, unsigned attributes,
-		   struct err *err)
-{
-	cleanup_fd int fs = fsopen(type, FSOPEN_CLOEXEC);
-	int r = fs < 0 ? -errno : 0, mount;
-
-	for (; r == 0 && options->key; options++) {
-		r = options->value
-			    ? fsconfig(fs, FSCONFIG_SET_STRING, options->key, options->value, 0)
-			    : fsconfig(fs, FSCONFIG_SET_FLAG, options->key, NULL, 0);
-		r = r < 0 ? -errno : 0;
-	}
-	if (r == 0 && fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		r = -errno;
-	if (r < 0)
-		return fs_failed(err, r, fs, type);
-	mount = fsmount(fs, FSMOUNT_CLOEXEC, attributes);
-	return mount < 0 ? fs_failed(err, -errno, fs, type) : mount;
-}
-
-static int attach(int mount, int target, const char *what, struct err *err)
-{
-	if (move_mount(mount, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) <
-	    0)
-		return err_set(err, -errno, ERR_START_FAILED, "cannot attach %s: %s", what,
-			       strerror(errno));
-	return 0;
-}
 
 /* A user namespace with this map. It lives on in the fd, its only process does not. */
 static int make_userns(struct id_map map)
@@ -155,20 +108,31 @@ static int overlay(const struct container_host *host, int image, int disk_fd, st
 			       strerror(upper < 0 ? -upper : -work));
 	for (int i = 0; i < 3; i++)
 		snprintf(paths[i], sizeof(paths[i]), "/proc/self/fd/%d", fds[i]);
-	return fs_make("overlay", options, SAFE, err);
+	return fs_make("overlay", options, FS_SAFE, err);
 }
 
 /* The runtime's own mount points, and ours: there must be folders there and nothing else. */
 static const char *const points[] = {"proc", "dev", "sys", "run"};
 static const char *const writable[] = {"workspace", "tmp"};
 
-static int clear_point(const struct rootfs_plan *plan, int trash, int upper, const char *name)
+struct clearing {
+	const struct container_host *host;
+	const struct rootfs_plan *plan;
+	int disk, upper, trash;
+};
+
+static int clear_point(const struct clearing *c, const char *name)
 {
 	struct stat st;
 
-	if (fstatat(upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(c->upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -errno;
-	return S_ISDIR(st.st_mode) ? 0 : trash_move(trash, upper, name, plan->id);
+	if (S_ISDIR(st.st_mode))
+		return 0;
+	/* The trash is on another file system. */
+	if (c->plan->is_pooled)
+		return pool_throw_away(c->host->pool, c->disk, c->upper, name);
+	return trash_move(c->trash, c->upper, name, c->plan->id);
 }
 
 /*
@@ -182,14 +146,15 @@ static int clear_points(const struct container_host *host, const struct rootfs_p
 {
 	cleanup_fd int upper = dir_open(disk_fd, "upper"), trash = trash_open(host);
 	unsigned shared_count = plan->shares_host ? host->image.shared_count : 0;
+	const struct clearing clearing = {host, plan, disk_fd, upper, trash};
 	int r = upper < 0 ? upper : trash < 0 ? trash : 0;
 
 	for (size_t i = 0; i < array_len(points) && r == 0; i++)
-		r = clear_point(plan, trash, upper, points[i]);
+		r = clear_point(&clearing, points[i]);
 	for (size_t i = 0; plan->is_read_only && i < array_len(writable) && r == 0; i++)
-		r = clear_point(plan, trash, upper, writable[i]);
+		r = clear_point(&clearing, writable[i]);
 	for (unsigned i = 0; i < shared_count && r == 0; i++)
-		r = clear_point(plan, trash, upper, host->image.shared[i]);
+		r = clear_point(&clearing, host->image.shared[i]);
 	if (r < 0)
 		return err_set(err, r, ERR_START_FAILED,
 			       "the mount points on the sandbox's disk cannot be cleared: %s",
@@ -221,7 +186,7 @@ static int open_point(int root, const char *name, uid_t owner, struct err *err)
 /* One of the machine's folders. Recursive: what is mounted below it cannot be left out. */
 static int share(int root, const char *name, uid_t owner, struct err *err)
 {
-	struct mount_attr attr = {.attr_set = SAFE | MOUNT_ATTR_RDONLY};
+	struct mount_attr attr = {.attr_set = FS_SAFE | MOUNT_ATTR_RDONLY};
 	cleanup_fd int target = open_point(root, name, owner, err);
 	cleanup_fd int tree = -1;
 	char path[32];
@@ -235,7 +200,7 @@ static int share(int root, const char *name, uid_t owner, struct err *err)
 	    mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
 		return err_set(err, -errno, ERR_START_FAILED, "cannot share %s: %s", path,
 			       strerror(errno));
-	return attach(tree, target, path, err);
+	return fs_attach(tree, target, path, err);
 }
 
 /* A folder of the root mounted on itself, so that it stays writable when the root is not. */
@@ -250,7 +215,7 @@ static int keep_writable(int root, const char *name, uid_t owner, struct err *er
 	if (tree < 0)
 		return err_set(err, -errno, ERR_START_FAILED, "cannot keep /%s writable: %s", name,
 			       strerror(errno));
-	return attach(tree, target, name, err);
+	return fs_attach(tree, target, name, err);
 }
 
 static int make_tmpfs(const char *mode, const char *size, uid_t owner, struct err *err)
@@ -262,7 +227,7 @@ static int make_tmpfs(const char *mode, const char *size, uid_t owner, struct er
 	};
 
 	snprintf(ids, sizeof(ids), "%u", owner);
-	return fs_make("tmpfs", options, SAFE, err);
+	return fs_make("tmpfs", options, FS_SAFE, err);
 }
 
 /* /run, /run/berth and /run/berth/init. */
@@ -285,8 +250,9 @@ static int mount_run(const struct container_host *host, int root, uid_t owner, s
 	if (point < 0 || file < 0 || init < 0)
 		return err_set(err, -EIO, ERR_START_FAILED, "cannot make a place for berth-init");
 	/* From the outside in: a detached mount takes no others on older kernels. */
-	if (attach(run, target, "/run", err) < 0 || attach(berth, point, "/run/berth", err) < 0 ||
-	    attach(init, file, "/run/berth/init", err) < 0)
+	if (fs_attach(run, target, "/run", err) < 0 ||
+	    fs_attach(berth, point, "/run/berth", err) < 0 ||
+	    fs_attach(init, file, "/run/berth/init", err) < 0)
 		return -EIO;
 	return 0;
 }
@@ -335,8 +301,7 @@ static int mount_overlay(const struct container_host *host, const struct rootfs_
 			 int disk_fd, struct err *err)
 {
 	cleanup_fd int image = dir_open(host->images_fd, plan->image);
-	cleanup_fd int lower = -1, point = -1;
-	char path[64];
+	cleanup_fd int lower = -1;
 	int root;
 
 	if (image < 0)
@@ -347,15 +312,10 @@ static int mount_overlay(const struct container_host *host, const struct rootfs_
 	lower = map_image(image, plan->map, err);
 	if (lower < 0)
 		return lower;
-	point = dir_make(host->run_fd, LOWER, 0700);
-	if (point < 0)
-		return err_set(err, point, ERR_START_FAILED, "cannot make <run>/" LOWER ": %s",
-			       strerror(-point));
-	if (attach(lower, point, "the image", err) < 0)
+	if (fs_attach_below(lower, host->run_fd, LOWER, err) < 0)
 		return -EIO;
 	root = overlay(host, lower, disk_fd, err);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d/" LOWER, host->run_fd);
-	umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+	fs_detach_below(host->run_fd, LOWER);
 	return root;
 }
 
@@ -372,7 +332,7 @@ int rootfs_mount(const struct container_host *host, const struct rootfs_plan *pl
 	if (target < 0)
 		return err_set(err, target, ERR_START_FAILED, "cannot make the bundle: %s",
 			       strerror(-target));
-	r = attach(root, target, "the root", err);
+	r = fs_attach(root, target, "the root", err);
 	if (r == 0)
 		r = add_mounts(host, plan, root, err);
 	if (r < 0)
@@ -438,7 +398,7 @@ int rootfs_mount_guest(const char *init_path, int run_fd, const char *name, stru
 		continue;
 	close(take_fd(&target));
 	target = dir_open(run_fd, name);
-	if (target < 0 || attach(guest, target, "the copy of berth-init", err) < 0)
+	if (target < 0 || fs_attach(guest, target, "the copy of berth-init", err) < 0)
 		return -EIO;
 	return take_fd(&guest);
 }

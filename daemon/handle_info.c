@@ -166,7 +166,7 @@ static void put_abilities(struct json_writer *w, const struct berthd *d)
 	/* By the counter of the cgroup that limits memory. */
 	put_bool(w, "oom_told", can & KEEPER_CAN_LIMIT_MEMORY);
 	put_bool(w, "own_ids", can & KEEPER_HAS_RANGES);
-	put_bool(w, "disk_limit", false);
+	put_bool(w, "disk_limit", can & KEEPER_CAN_LIMIT_DISK);
 	json_object_end(w);
 }
 

@@ -18,15 +18,15 @@ static int parse_cpus(const char *text, double *ret, struct err *err)
 	return 0;
 }
 
-static int parse_pids(const char *text, int64_t *ret, struct err *err)
+static int parse_count(const char *flag, const char *text, int64_t *ret, struct err *err)
 {
 	char *end;
 
 	errno = 0;
 	*ret = strtol(text, &end, 10);
-	if (errno || end == text || *end || *ret < 0 || *ret > INT32_MAX)
+	if (errno || end == text || *end || *ret < 0 || *ret > UINT32_MAX)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "--pids wants a number such as 256, or 0 for the default");
+			       "%s wants a number such as 256, or 0 for the default", flag);
 	return 0;
 }
 
@@ -46,21 +46,42 @@ static void write_switch(struct json_writer *w, const char *key, bool is_given)
 	json_bool(w, true);
 }
 
-static void write_limits(struct json_writer *w, const struct settings_flags *flags, double cpus,
-			 int64_t pids)
+struct numbers {
+	double cpus;
+	int64_t pids, inodes;
+};
+
+static int parse_numbers(const struct settings_flags *flags, struct numbers *ret, struct err *err)
 {
-	if (!flags->memory && !flags->cpus && !flags->pids)
+	int r = flags->cpus ? parse_cpus(flags->cpus, &ret->cpus, err) : 0;
+
+	if (r == 0 && flags->pids)
+		r = parse_count("--pids", flags->pids, &ret->pids, err);
+	if (r == 0 && flags->inodes)
+		r = parse_count("--inodes", flags->inodes, &ret->inodes, err);
+	return r;
+}
+
+static void write_limits(struct json_writer *w, const struct settings_flags *flags,
+			 const struct numbers *numbers)
+{
+	if (!flags->memory && !flags->cpus && !flags->pids && !flags->disk && !flags->inodes)
 		return;
 	json_key(w, "limits");
 	json_object(w);
 	write_text(w, "memory", flags->memory);
 	if (flags->cpus) {
 		json_key(w, "cpus");
-		json_double(w, cpus);
+		json_double(w, numbers->cpus);
 	}
 	if (flags->pids) {
 		json_key(w, "pids");
-		json_int(w, pids);
+		json_int(w, numbers->pids);
+	}
+	write_text(w, "disk", flags->disk);
+	if (flags->inodes) {
+		json_key(w, "inodes");
+		json_int(w, numbers->inodes);
 	}
 	json_object_end(w);
 }
@@ -69,21 +90,16 @@ int settings_body(const struct settings_flags *flags, const char *id, bool start
 		  struct err *err)
 {
 	cleanup(json_writer_close) struct json_writer w;
-	int64_t pids = 0;
-	double cpus = 0;
-	int r = 0;
+	struct numbers numbers = {0};
+	int r = parse_numbers(flags, &numbers, err);
 
 	json_writer_init(&w, false);
-	if (flags->cpus)
-		r = parse_cpus(flags->cpus, &cpus, err);
-	if (r == 0 && flags->pids)
-		r = parse_pids(flags->pids, &pids, err);
 	if (r < 0)
 		return r;
 	json_object(&w);
 	write_text(&w, "id", id);
 	write_text(&w, "image", flags->image);
-	write_limits(&w, flags, cpus, pids);
+	write_limits(&w, flags, &numbers);
 	write_text(&w, "sleep_after", flags->sleep_after);
 	write_text(&w, "sleep_mode", flags->sleep_mode);
 	write_text(&w, "max_awake", flags->max_awake);
@@ -93,6 +109,7 @@ int settings_body(const struct settings_flags *flags, const char *id, bool start
 	write_switch(&w, "keep_alive", flags->keep_alive);
 	write_switch(&w, "hold_open_sockets", flags->hold_open_sockets);
 	write_switch(&w, "read_only", flags->read_only);
+	write_switch(&w, "ephemeral", flags->ephemeral);
 	write_switch(&w, "start", start);
 	json_object_end(&w);
 	r = json_writer_end(&w, out);

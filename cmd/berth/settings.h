@@ -9,9 +9,9 @@
 
 /* NULL: not given. */
 struct settings_flags {
-	const char *image, *memory, *cpus, *pids;
+	const char *image, *memory, *cpus, *pids, *disk, *inodes;
 	const char *sleep_after, *sleep_mode, *max_awake, *stop_after, *stop_grace, *delete_after;
-	bool read_only, keep_alive, hold_open_sockets;
+	bool read_only, ephemeral, keep_alive, hold_open_sockets;
 };
 
 /* The body of POST or PUT /v1/sandbox. `id` and `start` only for POST; NULL, false: left out. */
