@@ -15,7 +15,8 @@
 
 #include "base/cleanup.h"
 
-#define TRIES 64 /* for a device that nobody else is faster at */
+#define BLOCK_SIZE 4096 /* as btrfs has it, and no disk has larger ones */
+#define TRIES      64   /* for a device that nobody else is faster at */
 
 static void close_dirp(DIR **dir)
 {

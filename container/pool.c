@@ -18,13 +18,14 @@
 #include "container/pool_image.h"
 #include "container/tree.h"
 
-#define MIB      (1ULL << 20)
-#define POINT    ".pool"
-#define POOLED   "pooled"
-#define GONE     "gone"
-#define AHEAD    (1024 * MIB) /* more than can be written between two looks at it */
-#define SLACK    (32 * MIB)   /* for what btrfs needs itself */
-#define NAME_LEN 16
+#define MIB       (1ULL << 20)
+#define POINT     ".pool"
+#define POOLED    "pooled"
+#define GONE      "gone"
+#define AHEAD_MIN (1024 * MIB)
+#define AHEAD_MAX (16384 * MIB)
+#define SLACK     (32 * MIB) /* for what btrfs needs itself */
+#define NAME_LEN  16
 
 struct pool {
 	struct pool_place place;
@@ -377,31 +378,47 @@ int pool_empty_gone(int pool_fd)
 
 /* --- growth --- */
 
-/* What should be unallocated. That is what a writer takes when nothing else is free. */
-static uint64_t wanted(uint64_t owed)
+/*
+ * A burst goes to memory as fast as that is, while growth waits for what is on its way to the disk:
+ * so it is seconds ahead, as far as the host has room.
+ */
+static uint64_t ahead(const struct pool *pool)
 {
-	return owed > AHEAD ? AHEAD : owed + owed / 8 + SLACK;
+	uint64_t part = pool_image_room(pool->image_fd) / 8;
+
+	return part < AHEAD_MIN ? AHEAD_MIN : part > AHEAD_MAX ? AHEAD_MAX : part;
+}
+
+/* What should be unallocated: that is what a writer takes when nothing else is free. */
+static uint64_t wanted(const struct pool *pool, uint64_t owed)
+{
+	uint64_t most = ahead(pool);
+
+	return owed > most ? most : owed + owed / 8 + SLACK;
 }
 
 enum pool_room pool_room(const struct pool *pool, uint64_t owed)
 {
 	struct btrfs_room room;
+	uint64_t want;
 
 	if (pool->root_fd < 0 || btrfs_room(pool->root_fd, &room) < 0)
 		return POOL_HAS_ALL; /* nothing that we could do about it */
-	if (owed <= AHEAD && room.unallocated >= wanted(owed))
+	want = wanted(pool, owed);
+	if (room.unallocated >= want && want >= owed)
 		return POOL_HAS_ALL;
-	return room.unallocated >= wanted(owed) / 2 ? POOL_HAS_ENOUGH : POOL_MUST_GROW;
+	return room.unallocated >= want / 2 ? POOL_HAS_ENOUGH : POOL_MUST_GROW;
 }
 
 int pool_grow(struct pool *pool, uint64_t owed)
 {
 	struct btrfs_room room;
+	uint64_t want = wanted(pool, owed);
 	int r = btrfs_room(pool->root_fd, &room);
 
-	if (r < 0 || room.unallocated >= wanted(owed))
+	if (r < 0 || room.unallocated >= want)
 		return r;
-	r = pool_image_grow(pool->image_fd, wanted(owed) - room.unallocated);
+	r = pool_image_grow(pool->image_fd, want - room.unallocated);
 	if (r == 0)
 		r = loop_device_grow(pool->loop_fd);
 	return r < 0 ? r : btrfs_grow(pool->root_fd);

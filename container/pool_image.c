@@ -25,8 +25,7 @@
 #define MKFS_MS    60000
 #define FD_LOG     4 /* as container/child.c gives it */
 
-/* What the pool may take of it. */
-static uint64_t host_room(int fd)
+uint64_t pool_image_room(int fd)
 {
 	struct statvfs st;
 	uint64_t room;
@@ -64,8 +63,12 @@ static void read_words(int log, char *ret, size_t size)
 
 static int run_mkfs(int state_fd, const char *mkfs, struct err *err)
 {
-	/* One copy of everything suffices, as in any other file; and no discard, see pool.h. */
-	static const char *const argv[] = {"mkfs.btrfs", "-q", "-f",     "-K",      "-m",
+	/*
+	 * Data and metadata share their room ("-M"), so that neither can be short of it while the
+	 * other has some; one copy of all suffices, as in any other file; and no discard, see
+	 * pool.h.
+	 */
+	static const char *const argv[] = {"mkfs.btrfs", "-q", "-f",     "-K",      "-M", "-m",
 					   "single",     "-d", "single", NEW_IMAGE, NULL};
 	static const char *const envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", NULL};
 	cleanup_fd int log = memfd_create("berth-mkfs-log", MFD_CLOEXEC);
@@ -99,7 +102,7 @@ static int make_new(int state_fd, const char *mkfs, struct err *err)
 {
 	cleanup_fd int fd =
 		dir_open_file(state_fd, NEW_IMAGE, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
-	uint64_t size = host_room(state_fd) < FIRST_SIZE ? LEAST_SIZE : FIRST_SIZE;
+	uint64_t size = pool_image_room(state_fd) < FIRST_SIZE ? LEAST_SIZE : FIRST_SIZE;
 	int flags = 0, r = fd < 0 ? fd : fchmod(fd, 0600) < 0 ? -errno : 0;
 
 	/* On a btrfs of the host each write would need new blocks. Others know no such flag. */
@@ -108,7 +111,7 @@ static int make_new(int state_fd, const char *mkfs, struct err *err)
 		ioctl(fd, FS_IOC_SETFLAGS, &flags);
 	}
 	if (r == 0)
-		r = host_room(state_fd) < size ? -ENOSPC : allocate(fd, 0, size);
+		r = pool_image_room(state_fd) < size ? -ENOSPC : allocate(fd, 0, size);
 	if (r == -ENOSPC || r == -EDQUOT)
 		return err_set(err, r, ERR_DISK_LIMIT,
 			       "the host's disk has no room for the pool of limited disks, which "
@@ -156,7 +159,7 @@ int pool_image_fill(int fd, struct err *err)
 
 int pool_image_grow(int fd, uint64_t bytes)
 {
-	uint64_t room = host_room(fd);
+	uint64_t room = pool_image_room(fd);
 	struct stat st;
 	int r;
 

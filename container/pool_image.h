@@ -12,6 +12,8 @@
 int pool_image_make(int state_fd, const char *mkfs, struct err *err);
 /* Blocks wherever it has none, such as in a copy of it that somebody has put there. */
 int pool_image_fill(int fd, struct err *err);
+/* What the host could give it; some it keeps. */
+uint64_t pool_image_room(int fd);
 /* By so much, or as much as the host has to give; -ENOSPC: none at all. */
 int pool_image_grow(int fd, uint64_t bytes);
 
