@@ -308,23 +308,25 @@ int pool_remove_disk(int pool_fd, uint32_t number)
 	return btrfs_destroy_subvolume(pool_fd, name);
 }
 
-/* The bytes as the limit counts them; files have to be counted. */
+/* The limit counts what its trees take, too, but not what is still on its way to the disk. */
 int pool_measure_disk(int pool_fd, uint32_t number, uint64_t *ret_bytes, uint64_t *ret_files)
 {
+	cleanup_fd int fd = -1;
 	struct tree_usage usage;
 	char name[NAME_LEN];
+	uint64_t bytes;
 	int r;
 
 	name_of(number, name);
 	r = tree_measure(pool_fd, name, &usage);
-	if (r == 0) {
-		cleanup_fd int fd = dir_open(pool_fd, name);
-
-		*ret_files = usage.files;
-		if (fd < 0 || btrfs_referenced(fd, ret_bytes) < 0)
-			*ret_bytes = usage.bytes;
-	}
-	return r;
+	if (r < 0)
+		return r;
+	fd = dir_open(pool_fd, name);
+	*ret_files = usage.files;
+	*ret_bytes = usage.bytes;
+	if (fd >= 0 && btrfs_referenced(fd, &bytes) == 0 && bytes > usage.bytes)
+		*ret_bytes = bytes;
+	return 0;
 }
 
 /* --- what goes --- */
