@@ -80,7 +80,10 @@ static int find(const struct stat *file, const char *name, char ret_path[LOOP_DE
 
 static int attach(int file_fd, const char *name, char ret_path[LOOP_DEVICE_PATH_MAX])
 {
-	struct loop_config config = {.fd = (uint32_t)file_fd, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+	/* Past the page cache: the file system on top keeps there what it needs already. */
+	struct loop_config config = {.fd = (uint32_t)file_fd,
+				     .block_size = BLOCK_SIZE,
+				     .info.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO};
 	cleanup_fd int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 
 	if (control < 0)
