@@ -63,7 +63,7 @@ int btrfs_limit(int subvolume, uint64_t bytes)
 }
 
 /* /sys knows what the next commit will write; the tree on disk is up to half a minute old. */
-int btrfs_referenced(int subvolume, uint64_t *ret)
+static int open_group(int subvolume)
 {
 	cleanup_fd int sys = open("/sys/fs/btrfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct btrfs_ioctl_ino_lookup_args place = {.objectid = ROOT_OF_TREE};
@@ -76,10 +76,22 @@ int btrfs_referenced(int subvolume, uint64_t *ret)
 		return -errno;
 	snprintf(path, sizeof(path),
 		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x/"
-		 "qgroups/0_%" PRIu64 "/referenced",
+		 "qgroups/0_%" PRIu64,
 		 id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10],
 		 id[11], id[12], id[13], id[14], id[15], (uint64_t)place.treeid);
-	return dir_read_number(sys, path, ret);
+	return dir_open(sys, path);
+}
+
+int btrfs_used(int subvolume, uint64_t *ret)
+{
+	cleanup_fd int group = open_group(subvolume);
+	uint64_t reserved;
+	int r = group < 0 ? group : dir_read_number(group, "referenced", ret);
+
+	/* And what is still on its way to the disk. */
+	if (r == 0 && dir_read_number(group, "rsv_data", &reserved) == 0)
+		*ret += reserved;
+	return r;
 }
 
 int btrfs_room(int root_fd, struct btrfs_room *ret)

@@ -16,8 +16,8 @@ int btrfs_destroy_subvolume(int dir, const char *name);
 
 /* 0: no limit. What is used already may be more: then nothing can be added. */
 int btrfs_limit(int subvolume, uint64_t bytes);
-/* What of it the limit counts already; -ENOENT where the kernel does not tell. */
-int btrfs_referenced(int subvolume, uint64_t *ret);
+/* As the limit counts; -ENOENT where the kernel does not tell. */
+int btrfs_used(int subvolume, uint64_t *ret);
 
 struct btrfs_room {
 	uint64_t size;        /* of the device, as the file system knows it */

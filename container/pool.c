@@ -308,13 +308,13 @@ int pool_remove_disk(int pool_fd, uint32_t number)
 	return btrfs_destroy_subvolume(pool_fd, name);
 }
 
-/* The limit counts what its trees take, too, but not what is still on its way to the disk. */
+/* The bytes as the limit counts them, which knows how little small files take; files are counted.
+ */
 int pool_measure_disk(int pool_fd, uint32_t number, uint64_t *ret_bytes, uint64_t *ret_files)
 {
 	cleanup_fd int fd = -1;
 	struct tree_usage usage;
 	char name[NAME_LEN];
-	uint64_t bytes;
 	int r;
 
 	name_of(number, name);
@@ -323,9 +323,8 @@ int pool_measure_disk(int pool_fd, uint32_t number, uint64_t *ret_bytes, uint64_
 		return r;
 	fd = dir_open(pool_fd, name);
 	*ret_files = usage.files;
-	*ret_bytes = usage.bytes;
-	if (fd >= 0 && btrfs_referenced(fd, &bytes) == 0 && bytes > usage.bytes)
-		*ret_bytes = bytes;
+	if (fd < 0 || btrfs_used(fd, ret_bytes) < 0)
+		*ret_bytes = usage.bytes;
 	return 0;
 }
 

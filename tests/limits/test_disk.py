@@ -1,5 +1,6 @@
 """Limited disks: what they hold, what a full one can still do, and what kills and full hosts do to them."""
 
+import errno
 import glob
 import io
 import os
@@ -16,6 +17,17 @@ from ground import check, equal, main, only, until  # noqa: E402
 MIB = 1 << 20
 FULL = b"Disk quota exceeded"
 NO_ROOM = b"No space left on device"
+MANY = """
+import itertools, os
+os.mkdir("many")
+for i in itertools.count():
+    try:
+        with open(f"many/{i}", "w") as file:
+            file.write("x")
+    except OSError as error:
+        print(i, error.errno)
+        break
+"""
 
 
 def attached(g):
@@ -94,12 +106,13 @@ def test_holds(g):
     for name in ("b", "c"):
         g.out(name, "head -c 28M /dev/zero >big && sync big")
         equal(size_of(g, name, "big"), 28 * MIB, name)
-    g.out("a", "rm big")
-    result = g.exec("a", "mkdir d; echo x >f; i=0; while cp f d/$i; do i=$((i + 1)); done; echo $i")
-    check(FULL in result.stderr, result)
-    held, files = disk_of(g, "a")
-    check(held <= 33 * MIB and 1000 < int(result.stdout) <= files, held, files, result)
-    g.out("a", "rm -r d && head -c 20M /dev/zero >big")
+    g.out("a", "rm big && head -c 20M /dev/zero >big")
+    limited(g, "d", "4M")
+    result = g.exec("d", ["python3", "-c", MANY])
+    count, error = result.stdout.split()
+    held, files = disk_of(g, "d")
+    check(int(error) == errno.EDQUOT and 1000 < int(count) <= files and held <= 5 * MIB, held, files, result)
+    g.out("d", "rm -r many && head -c 2M /dev/zero >big")
     end(g)
 
 
