@@ -267,6 +267,40 @@ static void probe_machine(struct host_facts *ret)
 	ret->inotify_watches = read_number("/proc/sys/fs/inotify/max_user_watches");
 }
 
+/* What is no module is listed when the kernel starts. */
+static bool has_module(const char *kernel, const char *file)
+{
+	char path[PATH_MAX];
+	struct buf buf;
+	struct str text;
+	bool found;
+
+	snprintf(path, sizeof(path), "/lib/modules/%s/modules.dep", kernel);
+	text = read_text(&buf, path);
+	found = memmem(text.at, text.len, file, strlen(file));
+	buf_close(&buf);
+	return found;
+}
+
+static void probe_disks(struct host_facts *ret)
+{
+	char path[PATH_MAX];
+
+	ret->btrfs =
+		file_has_word("/proc/filesystems", "btrfs") || has_module(ret->kernel, "/btrfs.ko");
+	ret->loop_control = access("/dev/loop-control", F_OK) == 0;
+	ret->mkfs_btrfs = host_find_program("mkfs.btrfs", path);
+}
+
+const char *host_lacks_for_disks(const struct host_facts *facts, bool is_made)
+{
+	if (!facts->btrfs)
+		return "the kernel has no btrfs";
+	if (!facts->loop_control)
+		return "there is no /dev/loop-control";
+	return facts->mkfs_btrfs || is_made ? NULL : "btrfs-progs is not installed";
+}
+
 uint64_t host_memory_available(void)
 {
 	static const char word[] = "MemAvailable:";
@@ -296,5 +330,6 @@ void host_probe(struct host_facts *ret, const char *runtime)
 		probe_cgroups(ret, cgroups);
 	ret->user_namespaces = probe_user_namespaces();
 	ret->overlay = file_has_word("/proc/filesystems", "overlay");
+	probe_disks(ret);
 	ret->seccomp = syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
 }

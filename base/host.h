@@ -20,6 +20,9 @@ struct host_facts {
 	bool cgroup_memory, cgroup_cpu, cgroup_pids, cgroup_freezer; /* used by us for limits */
 	bool user_namespaces; /* an unprivileged clone(CLONE_NEWUSER) works for us */
 	bool overlay;         /* listed in /proc/filesystems */
+	bool btrfs;           /* that, or a module that the kernel can load */
+	bool loop_control;    /* /dev/loop-control is there */
+	bool mkfs_btrfs;      /* on PATH */
 	bool seccomp;
 	uint32_t subuid_count; /* ids that /etc/subuid gives this user; 0 for root */
 	uint32_t subgid_count;
@@ -35,6 +38,10 @@ struct host_facts {
 
 /* `runtime` chooses one by path; NULL: look for crun, then runc. Missing facts stay zero. */
 void host_probe(struct host_facts *ret, const char *runtime);
+
+/* Why root cannot limit sandboxes' disks here, or NULL. `is_made`: there is a pool for them
+ * already. */
+const char *host_lacks_for_disks(const struct host_facts *facts, bool is_made);
 
 /* The program's path, from PATH and the usual folders. False, and "", if there is none. */
 bool host_find_program(const char *name, char ret[PATH_MAX]);

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "container/dir.h"
+#include "container/ephemeral.h"
 #include "container/image.h"
 #include "container/oci_config.h"
 #include "container/rootfs.h"
@@ -72,6 +73,45 @@ static int make_upper(int disk, uid_t owner, const char *id)
 	return r;
 }
 
+/*
+ * Where "upper" and "work" are: here, in the pool, or in memory. A disk that is there stays where
+ * it is, since it would have to be copied.
+ */
+static int place_disk(struct container *c, const struct container_host *host, int disk,
+		      struct err *err)
+{
+	bool is_pooled, has_upper;
+	struct stat st;
+	int r;
+
+	is_pooled = pool_is_there(host->pool) && pool_has_disk(disk);
+	has_upper = fstatat(disk, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0;
+	if (c->spec.is_ephemeral && (is_pooled || has_upper))
+		return err_set(err, -EEXIST, ERR_CONFLICT,
+			       "the sandbox has a disk already: it can be made ephemeral only "
+			       "before its first start");
+	if (c->spec.is_ephemeral)
+		return ephemeral_attach(host, &c->spec.limits, err);
+	if (has_upper)
+		return err_set(err, -EEXIST, ERR_CONFLICT,
+			       "the sandbox has a disk without a limit already: limits.disk can be "
+			       "given only before its first start");
+	/* Rootless this was refused before. */
+	r = pool_open(host->pool, !is_pooled, err);
+	if (r < 0)
+		return r;
+	c->is_pooled = true;
+	return pool_open_disk(host->pool, disk, c->range, err);
+}
+
+/* One number in most cases: neither has it a limit, nor is there a pool that its disk may be in. */
+static bool is_placed_elsewhere(const struct container *c, const struct container_host *host,
+				int disk)
+{
+	return c->spec.is_ephemeral || c->spec.limits.disk_bytes ||
+	       (pool_is_there(host->pool) && pool_has_disk(disk));
+}
+
 int bundle_open_disk(struct container *c, const struct container_host *host, bool *ret_is_new,
 		     struct err *err)
 {
@@ -88,11 +128,40 @@ int bundle_open_disk(struct container *c, const struct container_host *host, boo
 	r = ids_assign(host->ids, disk, &c->range, err);
 	if (r < 0)
 		return r;
+	if (is_placed_elsewhere(c, host, disk)) {
+		int placed = place_disk(c, host, disk, err);
+
+		if (placed < 0)
+			return placed;
+		close(disk);
+		disk = placed;
+	}
 	r = make_upper(disk, ids_map(host->ids, c->range).first, id);
 	if (r < 0)
 		return err_set(err, r, ERR_START_FAILED, "cannot make the sandbox's disk: %s",
 			       strerror(-r));
 	return take_fd(&disk);
+}
+
+/* Not before the overlay stands: on a full disk it could only be mounted to be read. */
+static int limit_disk(const struct container *c, const struct container_host *host, struct err *err)
+{
+	if (!c->is_pooled)
+		return 0;
+	return pool_limit_disk(host->pool, c->range, c->spec.limits.disk_bytes, err);
+}
+
+void bundle_detach_disk(const struct container *c, const struct container_host *host)
+{
+	if (c->spec.is_ephemeral)
+		ephemeral_detach(host);
+}
+
+void bundle_drop_disk(const struct container *c, const struct container_host *host)
+{
+	if (c->is_pooled)
+		pool_remove_disk(pool_fd(host->pool), c->range);
+	tree_remove(host->sandboxes_fd, c->spec.id.text);
 }
 
 static int write_config(const struct container *c, const struct container_host *host, int bundle,
@@ -123,6 +192,7 @@ int bundle_make(const struct container *c, const struct container_host *host, in
 		.is_read_only = c->spec.is_read_only,
 		.shares_host = strcmp(c->spec.image, IMAGE_HOST) == 0,
 		.mounts = c->spec.mounts,
+		.is_pooled = c->is_pooled,
 	};
 	cleanup_fd int run = -1, bundle = -1;
 	int r;
@@ -145,6 +215,8 @@ int bundle_make(const struct container *c, const struct container_host *host, in
 		r = rootfs_mount(host, &plan, disk_fd, bundle, err);
 	if (r == 0)
 		r = write_config(c, host, bundle, err);
+	if (r == 0)
+		r = limit_disk(c, host, err);
 	if (r < 0)
 		bundle_remove(host, c->spec.id.text);
 	return r;

@@ -18,6 +18,7 @@
 #include "container/bundle.h"
 #include "container/child.h"
 #include "container/dir.h"
+#include "container/disk.h"
 #include "container/freezer.h"
 #include "container/image.h"
 #include "container/limits.h"
@@ -85,12 +86,15 @@ int container_prepare(struct container *c, const struct container_host *host,
 	if (r == 0)
 		r = limits_complete(&c->spec.limits, host, err);
 	if (r == 0)
+		r = limits_complete_disk(&c->spec, host, err);
+	if (r == 0)
 		r = check_disk(spec, host, err);
 	if (r < 0)
 		return r;
 	disk = bundle_open_disk(c, host, &is_new, err);
 	r = disk < 0 ? disk : bundle_make(c, host, disk, err);
 	c->spec.mounts = (struct str){NULL, 0};
+	bundle_detach_disk(c, host);
 	if (r == 0) {
 		r = cgroup_prepare(&host->cgroup, c->spec.id.text, &group);
 		if (r < 0) {
@@ -100,7 +104,7 @@ int container_prepare(struct container *c, const struct container_host *host,
 		}
 	}
 	if (r < 0 && is_new)
-		tree_remove(host->sandboxes_fd, c->spec.id.text);
+		bundle_drop_disk(c, host);
 	return r;
 }
 
@@ -385,6 +389,7 @@ int container_adopt(struct container *c, const struct container_host *host,
 		return err_set(err, -ESRCH, ERR_NOT_FOUND, "its first process has ended");
 	c->init_pidfd = take_fd(&pidfd);
 	c->groups_made = cgroup_groups_made(&host->cgroup, id->text);
+	disk_adopt(c, host);
 	return 0;
 }
 

@@ -47,6 +47,7 @@ void container_spec_close(struct container_spec *spec);
 struct container {
 	struct container_spec spec;
 	uint32_t range; /* number of its id range, recorded below <state>/sandboxes/<id> */
+	bool is_pooled; /* its disk is in the pool (pool.h), limited or not */
 	pid_t init_pid;
 	int init_pidfd; /* -1 until it runs; the caller closes it after container_take_down() */
 	uint64_t init_start;   /* start time of init, with the boot id the proof that a pid is still
@@ -158,6 +159,20 @@ int container_stats(const struct container *c, const struct container_host *host
 int container_open_counter(const struct container *c, const struct container_host *host);
 /* The one with its processor time. */
 int container_open_usage(const struct container *c, const struct container_host *host);
+
+/*
+ * Another limit for the disk of one that runs; 0: none. ERR_CONFLICT if it has never had one,
+ * ERR_UNSUPPORTED if it is ephemeral. The caller has the pool watched (keeper_state.h) afterwards.
+ */
+int container_limit_disk(struct container *c, const struct container_host *host, uint64_t bytes,
+			 struct err *err);
+
+/* Of all that run: bytes that they may write to the pool; 0 if none has its disk there. */
+uint64_t container_pool_owes(const struct container *c);
+/* 0: it has room for `owed`, and needs no watching. 1: for now. 2: it must grow. */
+int container_pool_room(const struct container_host *host, uint64_t owed);
+/* A child that lets it grow. */
+int container_pool_grow(const struct container_host *host, uint64_t owed, pid_t *ret_pid);
 
 /* Children that end by themselves: remove <state>/sandboxes/<id>; count its disk usage (two u64 on
  * stdout's fd). Neither follows a symlink or leaves the file system. */

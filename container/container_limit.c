@@ -23,50 +23,59 @@ static int check_fixed(const struct container *c, const struct container_host *h
 			"the limit of pids cannot be changed while the sandbox runs: without "
 			"a cgroup for it its first process holds it, from its start on. Stop "
 			"the sandbox first");
-	/* DISK: until container_limit_disk() is there, that is refused here, and here only. */
-	if (limits->disk_bytes != c->spec.limits.disk_bytes)
-		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
-			       "the limit of disk cannot be changed while the sandbox runs: stop "
-			       "it first");
 	return 0;
+}
+
+/* One in memory that was given no size has the one that it was started with. */
+static int limit_disk(struct container *c, const struct container_host *host, uint64_t bytes,
+		      struct err *err)
+{
+	if (bytes == c->spec.limits.disk_bytes || (c->spec.is_ephemeral && !bytes))
+		return 0;
+	return container_limit_disk(c, host, bytes, err);
+}
+
+static int limit_cgroup(const struct container *c, const struct container_host *host,
+			const struct container_limits *old, const struct container_limits *new,
+			struct err *err)
+{
+	const struct cgroup_limits before = of_cgroup(old), after = of_cgroup(new);
+
+	if (!host->cgroup.is_used)
+		return 0;
+	return cgroup_limit(&host->cgroup, c->spec.id.text, &before, &after, err);
 }
 
 int container_limit(struct container *c, const struct container_host *host,
 		    const struct container_limits *limits, struct err *err)
 {
-	struct container_limits before = c->spec.limits, now = before;
-	struct container_limits asked = {
-		.memory_bytes = limits->memory_bytes,
-		.swap_bytes = limits->swap_bytes,
-		.cpu_milli = limits->cpu_milli,
-		.pids = limits->pids,
-		.disk_bytes = limits->disk_bytes,
-	};
-	struct cgroup_limits old = of_cgroup(&before), new;
-	int r = limits_complete(&asked, host, err);
+	const struct container_limits before = c->spec.limits;
+	struct container_limits asked = before;
+	struct err unused;
+	int r;
 
+	asked.memory_bytes = limits->memory_bytes;
+	asked.swap_bytes = limits->swap_bytes;
+	asked.cpu_milli = limits->cpu_milli;
+	asked.pids = limits->pids;
+	r = limits_complete(&asked, host, err);
 	if (r == 0)
 		r = check_fixed(c, host, &asked, err);
+	if (r == 0)
+		r = limit_disk(c, host, limits->disk_bytes, err);
 	if (r < 0)
 		return r;
-	new = of_cgroup(&asked);
-	r = host->cgroup.is_used ? cgroup_limit(&host->cgroup, c->spec.id.text, &old, &new, err)
-				 : 0;
-	if (r < 0)
-		return r;
-	now.memory_bytes = asked.memory_bytes;
-	now.swap_bytes = asked.swap_bytes;
-	now.cpu_milli = asked.cpu_milli;
-	now.pids = asked.pids;
-	c->spec.limits = now;
-	r = container_record(c, host, err);
-	if (r < 0) {
-		struct err unused;
-
+	asked.disk_bytes = c->spec.limits.disk_bytes;
+	r = limit_cgroup(c, host, &before, &asked, err);
+	if (r == 0) {
+		c->spec.limits = asked;
+		r = container_record(c, host, err);
+		if (r == 0)
+			return 0;
 		err->code = ERR_INTERNAL;
-		c->spec.limits = before;
-		if (host->cgroup.is_used)
-			cgroup_limit(&host->cgroup, c->spec.id.text, &new, &old, &unused);
+		limit_cgroup(c, host, &asked, &before, &unused);
 	}
+	limit_disk(c, host, before.disk_bytes, &unused);
+	c->spec.limits = before;
 	return r;
 }

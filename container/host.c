@@ -57,8 +57,9 @@ static uint64_t hash_of_state(const struct container_host *host)
 	return hash;
 }
 
-static int find_runtime(struct container_host *host, const char *wanted, struct err *err)
+static int find_means(struct container_host *host, const char *wanted, struct err *err)
 {
+	const struct pool_place place = {host->state_fd, host->run_fd, host->sandboxes_fd};
 	cleanup_free struct host_facts *facts = malloc(sizeof(*facts));
 
 	if (!facts)
@@ -75,6 +76,8 @@ static int find_runtime(struct container_host *host, const char *wanted, struct 
 		passage_find_closed(host->run_dir, host->closed_dir);
 	host->memory_bytes = facts->memory_bytes;
 	host->files_max = facts->nofile_hard;
+	if (!host->is_rootless && pool_new(&host->pool, &place, facts) < 0)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	return 0;
 }
 
@@ -147,7 +150,7 @@ static int fill(struct container_host *host, const struct container_host_config 
 		r = bind_sources_open(&host->sources, config->allow_bind, config->allow_bind_count,
 				      host, err);
 	if (r == 0)
-		r = find_runtime(host, config->runtime, err);
+		r = find_means(host, config->runtime, err);
 	if (r == 0)
 		r = read_proc(host, err);
 	if (r == 0) {
@@ -219,6 +222,7 @@ void container_host_free(struct container_host *host)
 	cgroup_host_close(&host->cgroup);
 	bind_sources_close(&host->sources);
 	ids_free(host->ids);
+	pool_free(host->pool);
 	free(host->filter);
 	close_fdp(&host->guest_fd);
 	close_fdp(&host->runtime_fd);
@@ -239,6 +243,7 @@ uint32_t container_host_abilities(const struct container_host *host)
 	       (cgroup_counts_cpu(cg) ? KEEPER_COUNTS_CPU : 0) |
 	       (cg->can_limit_pids ? KEEPER_CAN_LIMIT_PIDS : 0) |
 	       (cg->can_freeze ? KEEPER_CAN_FREEZE : 0) |
+	       (host->pool && !pool_lacks(host->pool) ? KEEPER_CAN_LIMIT_DISK : 0) |
 	       (cgroup_has_groups(cg) ? KEEPER_HAS_GROUPS : 0) |
 	       (ids_has_ranges(host->ids) ? KEEPER_HAS_RANGES : 0) |
 	       (host->is_rootless ? KEEPER_IS_ROOTLESS : KEEPER_CAN_OWN_BINDS);

@@ -12,6 +12,7 @@
 #include "container/host.h"
 #include "container/ids.h"
 #include "container/image.h"
+#include "container/pool.h"
 
 #define BOOT_ID_SIZE 40
 
@@ -32,6 +33,7 @@ struct container_host {
 	struct cgroup_host cgroup;
 	struct image_host image;
 	struct bind_sources sources; /* of container/binds.h */
+	struct pool *pool;           /* NULL: we are rootless */
 	struct caps caps;
 	char *filter; /* compiled, in base64; NULL: the runtime takes rules only */
 	uint64_t memory_bytes;

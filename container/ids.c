@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "container/dir.h"
+#include "container/pool.h"
 
 struct ids {
 	int sandboxes_fd;
@@ -139,9 +140,17 @@ static int record(struct ids *ids, int sandbox_fd, uint32_t range)
 	return r;
 }
 
-int ids_assign(struct ids *ids, int sandbox_fd, uint32_t *ret, struct err *err)
+/* Here or in the pool: files belong to a range that is not known any more. */
+static bool has_disk(int sandbox_fd)
 {
 	struct stat st;
+
+	return fstatat(sandbox_fd, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+	       pool_has_disk(sandbox_fd);
+}
+
+int ids_assign(struct ids *ids, int sandbox_fd, uint32_t *ret, struct err *err)
+{
 	uint64_t known;
 	uint32_t range = 0;
 	int r = dir_read_number(sandbox_fd, "range", &known);
@@ -150,7 +159,7 @@ int ids_assign(struct ids *ids, int sandbox_fd, uint32_t *ret, struct err *err)
 		*ret = (uint32_t)known;
 		return 0;
 	}
-	if (r != -ENOENT || fstatat(sandbox_fd, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0)
+	if (r != -ENOENT || has_disk(sandbox_fd))
 		return err_set(err, r == 0 || r == -ENOENT ? -EINVAL : r, ERR_START_FAILED,
 			       "the sandbox's disk does not say which user ids it belongs to");
 	if (!ids->is_rootless) {

@@ -169,6 +169,8 @@ static int adopt_one(void *arg, const struct sandbox_id *id)
 	if (container_is_frozen(&sb->c, k->host) == 0)
 		container_thaw(&sb->c, k->host);
 	keeper_sandbox_run(sb);
+	if (sb->c.is_pooled)
+		keeper_pool_watch(k);
 	return 0;
 }
 

@@ -7,6 +7,9 @@
 #define MEMORY_DEFAULT (2ULL << 30)
 #define PIDS_DEFAULT   1024
 #define FILES_DEFAULT  65536
+/* Of a disk in memory. */
+#define EPHEMERAL_DEFAULT (256ULL << 20)
+#define INODES_DEFAULT    65536
 
 static int check_range(uint64_t asked, uint64_t min, uint64_t max, const char *what,
 		       struct err *err)
@@ -55,6 +58,45 @@ static int check(const struct container_limits *limits, const struct container_h
 			    "this host allows at most %llu open files",
 			    (unsigned long long)host->files_max);
 	return r;
+}
+
+static int check_disk(const struct container_spec *spec, const struct container_host *host,
+		      struct err *err)
+{
+	const struct container_limits *limits = &spec->limits;
+	int r = check_range(limits->disk_bytes, KEEPER_DISK_MIN, KEEPER_DISK_MAX, "disk", err);
+
+	if (r == 0)
+		r = check_range(limits->inodes, KEEPER_INODES_MIN, KEEPER_INODES_MAX, "inodes",
+				err);
+	if (r < 0 || spec->is_ephemeral)
+		return r;
+	if (limits->disk_bytes && host->is_rootless)
+		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
+			       "without root only a disk in memory can be limited: a sandbox that "
+			       "has \"ephemeral\": true takes limits.disk and limits.inodes");
+	if (limits->inodes)
+		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
+			       "limits.inodes is for sandboxes with \"ephemeral\": true; on other "
+			       "disks limits.disk bounds the number of files, as each takes some "
+			       "of it");
+	return 0;
+}
+
+int limits_complete_disk(struct container_spec *spec, const struct container_host *host,
+			 struct err *err)
+{
+	struct container_limits *limits = &spec->limits;
+	int r = check_disk(spec, host, err);
+
+	if (r < 0 || !spec->is_ephemeral)
+		return r;
+	if (!limits->disk_bytes)
+		limits->disk_bytes =
+			limits->memory_bytes ? limits->memory_bytes / 2 : EPHEMERAL_DEFAULT;
+	if (!limits->inodes)
+		limits->inodes = INODES_DEFAULT;
+	return 0;
 }
 
 int limits_complete(struct container_limits *limits, const struct container_host *host,

@@ -8,6 +8,8 @@
  *	processes    1,024; where cgroups cannot hold it, init does, for each user inside
  *	open files   65,536 for each process, or our own limit if that is lower
  *	file size    any
+ *	disk         what the host has; ephemeral: half of the memory, or 256 MiB where that has no
+ *	             limit, and 65,536 inodes
  */
 #ifndef BERTH_CONTAINER_LIMITS_H
 #define BERTH_CONTAINER_LIMITS_H
@@ -17,5 +19,8 @@
 
 int limits_complete(struct container_limits *limits, const struct container_host *host,
 		    struct err *err);
+/* What it has of a disk; after the other limits, which it depends on. */
+int limits_complete_disk(struct container_spec *spec, const struct container_host *host,
+			 struct err *err);
 
 #endif

@@ -66,6 +66,24 @@ static int write_map(int proc, const char *name, struct mount_ids ids)
 	return dir_write(proc, name, text);
 }
 
+int mount_attach_below(int mount, int run_fd, const char *name, struct err *err)
+{
+	cleanup_fd int point = dir_make(run_fd, name, 0700);
+
+	if (point < 0)
+		return err_set(err, point, ERR_START_FAILED, "cannot make <run>/%s: %s", name,
+			       strerror(-point));
+	return mount_attach(mount, point, name, err);
+}
+
+void mount_detach_below(int run_fd, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", run_fd, name);
+	umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+}
+
 int mount_make_userns(struct mount_ids users, struct mount_ids groups)
 {
 	struct clone_args args = {.flags = CLONE_NEWUSER};

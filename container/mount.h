@@ -20,6 +20,10 @@ int mount_make(const char *type, const struct mount_option *options, unsigned at
 /* On the folder or file that `target` is open for. */
 int mount_attach(int mount, int target, const char *what, struct err *err);
 
+/* The same on `name` below <run>, which is made if it is not there; and lazily off again. */
+int mount_attach_below(int mount, int run_fd, const char *name, struct err *err);
+void mount_detach_below(int run_fd, const char *name);
+
 /* A line of uid_map or gid_map. */
 struct mount_ids {
 	uint32_t inside, outside, count;

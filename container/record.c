@@ -20,11 +20,12 @@ int record_write(int dir, const struct container *c, const char *boot_id)
 	int len = snprintf(text, sizeof(text),
 			   "version 1\nboot %s\npid %d\nstart %" PRIu64 "\ngeneration %" PRIu64
 			   "\nrange %u\nread_only %d\nmemory %" PRIu64 "\nswap %" PRIu64
-			   "\ncpu %u\npids %u\nfiles %u\nfile_size %" PRIu64 "\nimage %s\n",
+			   "\ncpu %u\npids %u\nfiles %u\nfile_size %" PRIu64
+			   "\nimage %s\nephemeral %d\ndisk %" PRIu64 "\ninodes %" PRIu64 "\n",
 			   boot_id, c->init_pid, c->init_start, c->spec.generation, c->range,
 			   c->spec.is_read_only, limits->memory_bytes, limits->swap_bytes,
 			   limits->cpu_milli, limits->pids, limits->files, limits->file_size,
-			   c->spec.image);
+			   c->spec.image, c->spec.is_ephemeral, limits->disk_bytes, limits->inodes);
 
 	return dir_replace(dir, "record", (struct str){text, (size_t)len}, 0600);
 }
@@ -33,21 +34,25 @@ int record_read(int dir, struct container *c, const char *boot_id)
 {
 	char text[RECORD_MAX], boot[64];
 	struct container_limits *limits = &c->spec.limits;
-	int read_only, pid;
+	int read_only, ephemeral = 0, pid, found;
 	ssize_t len = dir_read(dir, "record", text, sizeof(text));
 
 	if (len < 0)
 		return (int)len;
 	_Static_assert(sizeof(c->spec.image) == 64, "as scanned below");
-	if (sscanf(text,
-		   "version 1\nboot %63s\npid %d\nstart %" SCNu64 "\ngeneration %" SCNu64
-		   "\nrange %u\nread_only %d\nmemory %" SCNu64 "\nswap %" SCNu64
-		   "\ncpu %u\npids %u\nfiles %u\nfile_size %" SCNu64 "\nimage %63s\n",
-		   boot, &pid, &c->init_start, &c->spec.generation, &c->range, &read_only,
-		   &limits->memory_bytes, &limits->swap_bytes, &limits->cpu_milli, &limits->pids,
-		   &limits->files, &limits->file_size, c->spec.image) != 13 ||
-	    pid <= 1 || !image_name_is_valid(c->spec.image))
+	found = sscanf(text,
+		       "version 1\nboot %63s\npid %d\nstart %" SCNu64 "\ngeneration %" SCNu64
+		       "\nrange %u\nread_only %d\nmemory %" SCNu64 "\nswap %" SCNu64
+		       "\ncpu %u\npids %u\nfiles %u\nfile_size %" SCNu64
+		       "\nimage %63s\nephemeral %d\ndisk %" SCNu64 "\ninodes %" SCNu64 "\n",
+		       boot, &pid, &c->init_start, &c->spec.generation, &c->range, &read_only,
+		       &limits->memory_bytes, &limits->swap_bytes, &limits->cpu_milli,
+		       &limits->pids, &limits->files, &limits->file_size, c->spec.image, &ephemeral,
+		       &limits->disk_bytes, &limits->inodes);
+	/* An earlier version's ends with the image. */
+	if ((found != 13 && found != 16) || pid <= 1 || !image_name_is_valid(c->spec.image))
 		return -EBADMSG;
+	c->spec.is_ephemeral = ephemeral;
 	c->init_pid = pid;
 	c->spec.is_read_only = read_only;
 	return strcmp(boot, boot_id) == 0 ? 0 : -ESTALE;

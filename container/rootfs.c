@@ -73,13 +73,24 @@ static int overlay(const struct container_host *host, int image, int disk_fd, st
 static const char *const points[] = {"proc", "dev", "sys", "run"};
 static const char *const writable[] = {"workspace", "tmp"};
 
-static int clear_point(const struct rootfs_plan *plan, int trash, int upper, const char *name)
+struct clearing {
+	const struct container_host *host;
+	const struct rootfs_plan *plan;
+	int disk, upper, trash;
+};
+
+static int clear_point(const struct clearing *c, const char *name)
 {
 	struct stat st;
 
-	if (fstatat(upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(c->upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -errno;
-	return S_ISDIR(st.st_mode) ? 0 : trash_move(trash, upper, name, plan->id);
+	if (S_ISDIR(st.st_mode))
+		return 0;
+	/* The trash is on another file system. */
+	if (c->plan->is_pooled)
+		return pool_throw_away(c->host->pool, c->disk, c->upper, name);
+	return trash_move(c->trash, c->upper, name, c->plan->id);
 }
 
 /*
@@ -93,14 +104,15 @@ static int clear_points(const struct container_host *host, const struct rootfs_p
 {
 	cleanup_fd int upper = dir_open(disk_fd, "upper"), trash = trash_open(host);
 	unsigned shared_count = plan->shares_host ? host->image.shared_count : 0;
+	const struct clearing clearing = {host, plan, disk_fd, upper, trash};
 	int r = upper < 0 ? upper : trash < 0 ? trash : 0;
 
 	for (size_t i = 0; i < array_len(points) && r == 0; i++)
-		r = clear_point(plan, trash, upper, points[i]);
+		r = clear_point(&clearing, points[i]);
 	for (size_t i = 0; plan->is_read_only && i < array_len(writable) && r == 0; i++)
-		r = clear_point(plan, trash, upper, writable[i]);
+		r = clear_point(&clearing, writable[i]);
 	for (unsigned i = 0; i < shared_count && r == 0; i++)
-		r = clear_point(plan, trash, upper, host->image.shared[i]);
+		r = clear_point(&clearing, host->image.shared[i]);
 	if (r < 0)
 		return err_set(err, r, ERR_START_FAILED,
 			       "the mount points on the sandbox's disk cannot be cleared: %s",
@@ -250,8 +262,7 @@ static int mount_overlay(const struct container_host *host, const struct rootfs_
 			 int disk_fd, struct err *err)
 {
 	cleanup_fd int image = dir_open(host->images_fd, plan->image);
-	cleanup_fd int lower = -1, point = -1;
-	char path[64];
+	cleanup_fd int lower = -1;
 	int root;
 
 	if (image < 0)
@@ -262,15 +273,10 @@ static int mount_overlay(const struct container_host *host, const struct rootfs_
 	lower = map_image(image, plan->map, err);
 	if (lower < 0)
 		return lower;
-	point = dir_make(host->run_fd, LOWER, 0700);
-	if (point < 0)
-		return err_set(err, point, ERR_START_FAILED, "cannot make <run>/" LOWER ": %s",
-			       strerror(-point));
-	if (mount_attach(lower, point, "the image", err) < 0)
+	if (mount_attach_below(lower, host->run_fd, LOWER, err) < 0)
 		return -EIO;
 	root = overlay(host, lower, disk_fd, err);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d/" LOWER, host->run_fd);
-	umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+	mount_detach_below(host->run_fd, LOWER);
 	return root;
 }
 

@@ -1,7 +1,7 @@
 /*
  * The root of one sandbox, mounted at <run>/<id>/bundle/rootfs in the keeper's mount namespace:
  *
- *	/                  overlay: the image, and <state>/sandboxes/<id>/{upper,work}
+ *	/                  overlay: the image, and {upper,work} of its disk (bundle.h)
  *	/usr ...           the machine's own, read-only, its owners unmapped (image "host")
  *	/run, /run/berth   tmpfs; /run/berth/init: berth-init, read-only
  *	/workspace, /tmp   when the root is read-only: the overlay's own folders, writable
@@ -26,10 +26,11 @@ struct rootfs_plan {
 	struct id_map map;
 	bool is_read_only;
 	bool shares_host;  /* /usr and so on */
+	bool is_pooled;    /* the disk is in the pool */
 	struct str mounts; /* a list of proto/mounts.h */
 };
 
-/* `disk_fd`: <state>/sandboxes/<id>; `bundle_fd`: where "rootfs" is to be. */
+/* `disk_fd`: where "upper" and "work" are; `bundle_fd`: where "rootfs" is to be. */
 int rootfs_mount(const struct container_host *host, const struct rootfs_plan *plan, int disk_fd,
 		 int bundle_fd, struct err *err);
 

@@ -55,18 +55,37 @@ static bool is_of(const char *entry, const char *id)
 	       entry[len + 1 + strspn(entry + len + 1, "0123456789")] == '\0';
 }
 
+/* Its number says which one it is, so "range" goes after it, with the rest. */
+static int remove_pooled(int disk, int pool_fd)
+{
+	uint64_t number;
+	int r;
+
+	if (!pool_has_disk(disk))
+		return 0;
+	if (pool_fd < 0)
+		return -EAGAIN;
+	r = dir_read_number(disk, "range", &number);
+	/* Without one it was never written to. */
+	if (r < 0 || number >= IDS_RANGES)
+		return r == -ENOENT ? 0 : r < 0 ? r : -EINVAL;
+	return pool_remove_disk(pool_fd, (uint32_t)number);
+}
+
 /* The range of a disk is taken until the last file that belongs to it is gone. */
-static int remove_entry(int trash_fd, const char *name)
+static int remove_entry(int trash_fd, int pool_fd, const char *name)
 {
 	cleanup_fd int disk = dir_open(trash_fd, name);
-	int r = disk < 0 ? 0 : tree_remove(disk, "upper");
+	int r = disk < 0 ? 0 : remove_pooled(disk, pool_fd);
 
+	if (disk >= 0 && r == 0)
+		r = tree_remove(disk, "upper");
 	if (disk >= 0 && r == 0)
 		r = tree_remove(disk, "work");
 	return r < 0 ? r : tree_remove(trash_fd, name);
 }
 
-int trash_empty(int trash_fd, const char *id)
+int trash_empty(int trash_fd, int pool_fd, const char *id)
 {
 	struct dirent **entries;
 	int count = scandirat(trash_fd, ".", &entries, NULL, NULL), failed = 0;
@@ -74,7 +93,8 @@ int trash_empty(int trash_fd, const char *id)
 	for (int i = 0; i < count; i++) {
 		const char *name = entries[i]->d_name;
 
-		if (name[0] != '.' && (!id || is_of(name, id)) && remove_entry(trash_fd, name) < 0)
+		if (name[0] != '.' && (!id || is_of(name, id)) &&
+		    remove_entry(trash_fd, pool_fd, name) < 0)
 			failed = 1;
 		free(entries[i]);
 	}

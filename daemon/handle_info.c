@@ -174,7 +174,7 @@ static void put_abilities(struct json_writer *w, const struct berthd *d)
 	put_bool(w, "oom_told", can & KEEPER_CAN_LIMIT_MEMORY);
 	put_bool(w, "own_ids", can & KEEPER_HAS_RANGES);
 	put_bool(w, "own_binds", can & KEEPER_CAN_OWN_BINDS);
-	put_bool(w, "disk_limit", false);
+	put_bool(w, "disk_limit", can & KEEPER_CAN_LIMIT_DISK);
 	json_object_end(w);
 }
 

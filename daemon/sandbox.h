@@ -84,6 +84,7 @@ struct sandbox_receipt {
 	enum sleep_mode mode; /* SLEEP_AUTO: there was none */
 	enum slept_why why;
 	enum woke_from from;
+	bool is_ephemeral; /* its disk ends with it */
 	uint64_t generation;
 	int64_t at_ms;
 };

@@ -286,7 +286,8 @@ static void write_kept(const struct sandbox_receipt *receipt, struct json_writer
 {
 	json_key(w, "kept");
 	json_array(w);
-	json_text(w, "disk");
+	if (receipt->mode == SLEEP_FREEZE || !receipt->is_ephemeral)
+		json_text(w, "disk");
 	if (receipt->mode == SLEEP_FREEZE) {
 		json_text(w, "memory");
 		json_text(w, "processes");
@@ -321,6 +322,7 @@ void sandbox_tell_woke(struct sandbox *sb, enum woke_from from)
 	struct sandbox_receipt wake = {
 		.mode = from == WOKE_STOPPED ? SLEEP_STOP : SLEEP_FREEZE,
 		.from = from,
+		.is_ephemeral = sb->settings.is_ephemeral,
 	};
 
 	event_add(sb, "woke", write_woke, &wake);
@@ -331,6 +333,7 @@ void sandbox_note_sleep(struct sandbox *sb, enum sleep_mode mode, enum slept_why
 	sb->last_sleep = (struct sandbox_receipt){
 		.mode = mode,
 		.why = why,
+		.is_ephemeral = sb->settings.is_ephemeral,
 		.generation = sb->generation,
 		.at_ms = registry_now_ms(),
 	};
@@ -342,7 +345,9 @@ void sandbox_note_sleep(struct sandbox *sb, enum sleep_mode mode, enum slept_why
 
 void sandbox_restore_receipt(struct sandbox *sb, const struct sleep_fact *fact)
 {
-	struct sandbox_receipt last = {.generation = fact->generation, .at_ms = fact->at_ms};
+	struct sandbox_receipt last = {.is_ephemeral = sb->settings.is_ephemeral,
+				       .generation = fact->generation,
+				       .at_ms = fact->at_ms};
 
 	if (!fact->at_ms || sleep_mode_parse(str_of(fact->mode), &last.mode) < 0)
 		return;
@@ -362,6 +367,7 @@ void sandbox_note_wake(struct sandbox *sb, enum woke_from from)
 	sb->last_wake = (struct sandbox_receipt){
 		.mode = from == WOKE_STOPPED ? SLEEP_STOP : SLEEP_FREEZE,
 		.from = from,
+		.is_ephemeral = sb->settings.is_ephemeral,
 		.generation = sb->generation,
 		.at_ms = registry_now_ms(),
 	};

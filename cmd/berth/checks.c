@@ -191,6 +191,23 @@ static void check_cgroups(struct findings *findings, const struct host_facts *fa
 		     "in a cgroup below it: only an empty one passes controllers down");
 }
 
+/* Without root a disk is limited in memory only, which needs nothing. */
+static void check_disks(struct findings *findings, const struct host_facts *facts)
+{
+	const char *lacks = host_lacks_for_disks(facts, false);
+	struct finding *f;
+
+	if (!facts->is_root)
+		return;
+	f = finding_add(findings, "disk limits", lacks ? FINDING_WARN : FINDING_OK, "%s%s",
+			lacks ? "limits.disk is refused: " : "btrfs, loop devices and mkfs.btrfs",
+			lacks ? lacks : "");
+	if (lacks && facts->btrfs && facts->loop_control)
+		finding_mend(f, "apt install btrfs-progs");
+	else if (lacks)
+		finding_mend(f, "modprobe -a btrfs loop, or boot a kernel that has both");
+}
+
 void check_isolation(struct findings *findings, const struct host_facts *facts)
 {
 	struct finding *f;
@@ -208,6 +225,7 @@ void check_isolation(struct findings *findings, const struct host_facts *facts)
 				       : "missing: system calls cannot be restricted");
 	if (!facts->seccomp)
 		finding_mend(f, "boot a kernel with CONFIG_SECCOMP_FILTER=y");
+	check_disks(findings, facts);
 }
 
 void check_ids(struct findings *findings, const struct host_facts *facts)

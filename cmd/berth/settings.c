@@ -41,15 +41,15 @@ static int parse_cpu_time(const char *text, uint64_t *ret, struct err *err)
 	return 0;
 }
 
-static int parse_pids(const char *text, int64_t *ret, struct err *err)
+static int parse_count(const char *flag, const char *text, int64_t *ret, struct err *err)
 {
 	char *end;
 
 	errno = 0;
 	*ret = strtol(text, &end, 10);
-	if (errno || end == text || *end || *ret < 0 || *ret > INT32_MAX)
+	if (errno || end == text || *end || *ret < 0 || *ret > UINT32_MAX)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "--pids wants a number such as 256, or 0 for the default");
+			       "%s wants a number such as 256, or 0 for the default", flag);
 	return 0;
 }
 
@@ -71,7 +71,7 @@ static void write_switch(struct json_writer *w, const char *key, bool is_given)
 
 struct numbers {
 	double cpus, memory_threshold;
-	int64_t pids;
+	int64_t pids, inodes;
 	uint64_t cpu_time_ms;
 };
 
@@ -82,11 +82,13 @@ static int parse_numbers(const struct settings_flags *flags, struct numbers *ret
 	if (flags->cpus)
 		r = parse_cpus(flags->cpus, &ret->cpus, err);
 	if (r == 0 && flags->pids)
-		r = parse_pids(flags->pids, &ret->pids, err);
+		r = parse_count("--pids", flags->pids, &ret->pids, err);
 	if (r == 0 && flags->memory_threshold)
 		r = parse_threshold(flags->memory_threshold, &ret->memory_threshold, err);
 	if (r == 0 && flags->cpu_time)
 		r = parse_cpu_time(flags->cpu_time, &ret->cpu_time_ms, err);
+	if (r == 0 && flags->inodes)
+		r = parse_count("--inodes", flags->inodes, &ret->inodes, err);
 	return r;
 }
 
@@ -94,7 +96,7 @@ static void write_limits(struct json_writer *w, const struct settings_flags *fla
 			 const struct numbers *numbers)
 {
 	if (!flags->memory && !flags->memory_threshold && !flags->cpus && !flags->cpu_time &&
-	    !flags->pids)
+	    !flags->pids && !flags->disk && !flags->inodes)
 		return;
 	json_key(w, "limits");
 	json_object(w);
@@ -114,6 +116,11 @@ static void write_limits(struct json_writer *w, const struct settings_flags *fla
 	if (flags->pids) {
 		json_key(w, "pids");
 		json_int(w, numbers->pids);
+	}
+	write_text(w, "disk", flags->disk);
+	if (flags->inodes) {
+		json_key(w, "inodes");
+		json_int(w, numbers->inodes);
 	}
 	json_object_end(w);
 }
@@ -142,6 +149,7 @@ int settings_body(const struct settings_flags *flags, const char *id, bool start
 	write_switch(&w, "keep_alive", flags->keep_alive);
 	write_switch(&w, "hold_open_sockets", flags->hold_open_sockets);
 	write_switch(&w, "read_only", flags->read_only);
+	write_switch(&w, "ephemeral", flags->ephemeral);
 	write_switch(&w, "start", start);
 	r = mounts_write(&flags->mounts, &w, err);
 	json_object_end(&w);

@@ -125,7 +125,7 @@ def test_all_or_none(g):
         equal(next(iter(events)), ("stdout", b"held\n"), "it holds")
         refused(g, 409, "conflict", memory="64M", pids=50, cpus=0.5)
         equal((of_kernel(g, "pids"), of_kernel(g, "cpus")[:6]), ("100", "100000"), "the others")
-        check("disk" in refused(g, 501, "unsupported", disk="1G", memory="300M"), "disk")
+        check("first start" in refused(g, 409, "conflict", disk="1G", memory="300M"), "disk")
         equal(of_kernel(g, "memory"), str(256 * MIB), "memory")
         equal(put(g, memory="512M", files=100)["restart_needed"], True, "with files")
         equal(of_kernel(g, "memory"), str(512 * MIB), "memory")
@@ -185,7 +185,7 @@ def test_nonsense(g):
                         ("invalid_request", {"pids": 1}), ("invalid_request", {"id": "../a"}),
                         ("invalid_request", {"id": "berthd"}), ("not_found", {"id": "b"}),
                         ("sandbox_restarted", {"generation": 2}),
-                        ("unsupported", {"disk_bytes": 2**40})):
+                        ("conflict", {"disk_bytes": 2**40})):
         answer = link.ask(k.LIMIT, **{"id": "a", "generation": 1, "memory_bytes": 200 * MIB, **wrong})
         equal((answer.type, k.ERRORS.get(answer.get("code"))), (k.FAILED, code), f"{wrong} {answer}")
         equal((of_kernel(g, "memory"), of_kernel(g, "pids")), (str(128 * MIB), "100"), wrong)

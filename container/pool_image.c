@@ -1,0 +1,178 @@
+#include "container/pool_image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "container/child.h"
+#include "container/dir.h"
+
+#define MIB        (1ULL << 20)
+#define FIRST_SIZE (256 * MIB)
+#define LEAST_SIZE (128 * MIB) /* btrfs itself wants 110 */
+#define STEP       (16 * MIB)
+#define HOST_KEEPS (64 * MIB) /* the pool takes nobody's last block */
+#define NEW_IMAGE  POOL_IMAGE ".new"
+#define MKFS_MS    60000
+#define FD_LOG     4 /* as container/child.c gives it */
+
+uint64_t pool_image_room(int fd)
+{
+	struct statvfs st;
+	uint64_t room;
+
+	if (fstatvfs(fd, &st) < 0)
+		return 0;
+	room = (uint64_t)st.f_bavail * st.f_frsize;
+	return room > HOST_KEEPS ? room - HOST_KEEPS : 0;
+}
+
+static int allocate(int fd, uint64_t from, uint64_t bytes)
+{
+	int r;
+
+	do
+		r = fallocate(fd, 0, (off_t)from, (off_t)bytes) < 0 ? -errno : 0;
+	while (r == -EINTR);
+	return r;
+}
+
+/* In the child: its words are on its standard error. */
+static int say_to_log(const void *data)
+{
+	(void)data;
+	return dup2(FD_LOG, STDERR_FILENO) < 0 ? -errno : 0;
+}
+
+static void read_words(int log, char *ret, size_t size)
+{
+	ssize_t n = pread(log, ret, size - 1, 0);
+
+	ret[n > 0 ? n : 0] = '\0';
+	ret[strcspn(ret, "\n")] = '\0';
+}
+
+static int run_mkfs(int state_fd, const char *mkfs, struct err *err)
+{
+	/*
+	 * Data and metadata share their room ("-M"), so that neither can be short of it while the
+	 * other has some; one copy of all suffices, as in any other file; and no discard, see
+	 * pool.h.
+	 */
+	static const char *const argv[] = {"mkfs.btrfs", "-q", "-f",     "-K",      "-M", "-m",
+					   "single",     "-d", "single", NEW_IMAGE, NULL};
+	static const char *const envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", NULL};
+	cleanup_fd int log = memfd_create("berth-mkfs-log", MFD_CLOEXEC);
+	const struct child_program program = {
+		.path = mkfs,
+		.argv = argv,
+		.envp = envp,
+		.cwd_fd = state_fd,
+		.cgroup_fd = -1,
+		.log_fd = log,
+		.passed_fd = -1,
+		.setup = log < 0 ? NULL : say_to_log,
+	};
+	char words[256] = "";
+	pid_t pid;
+	cleanup_fd int pidfd = child_start(&program, &pid);
+	int status = pidfd < 0 ? pidfd : child_wait(pid, pidfd, MKFS_MS);
+
+	if (status == 0)
+		return 0;
+	if (log >= 0)
+		read_words(log, words, sizeof(words));
+	return err_set(err, status < 0 ? status : -EIO, ERR_START_FAILED,
+		       "%s could not make the pool of limited disks: %s", mkfs,
+		       status < 0 ? strerror(-status)
+		       : *words   ? words
+				  : "it said nothing");
+}
+
+static int make_new(int state_fd, const char *mkfs, struct err *err)
+{
+	cleanup_fd int fd =
+		dir_open_file(state_fd, NEW_IMAGE, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+	uint64_t size = pool_image_room(state_fd) < FIRST_SIZE ? LEAST_SIZE : FIRST_SIZE;
+	int flags = 0, r = fd < 0 ? fd : fchmod(fd, 0600) < 0 ? -errno : 0;
+
+	/* On a btrfs of the host each write would need new blocks. Others know no such flag. */
+	if (r == 0 && ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0) {
+		flags |= FS_NOCOW_FL;
+		ioctl(fd, FS_IOC_SETFLAGS, &flags);
+	}
+	if (r == 0)
+		r = pool_image_room(state_fd) < size ? -ENOSPC : allocate(fd, 0, size);
+	if (r == -ENOSPC || r == -EDQUOT)
+		return err_set(err, r, ERR_DISK_LIMIT,
+			       "the host's disk has no room for the pool of limited disks, which "
+			       "begins with %llu MiB",
+			       LEAST_SIZE / MIB);
+	if (r == -EOPNOTSUPP)
+		return err_set(err, r, ERR_UNSUPPORTED,
+			       "this host cannot limit disks: the file system of the state "
+			       "directory cannot reserve blocks (fallocate)");
+	if (r < 0)
+		return err_set(err, r, ERR_START_FAILED, "<state>/" NEW_IMAGE ": %s", strerror(-r));
+	r = run_mkfs(state_fd, mkfs, err);
+	if (r == 0 && fsync(fd) < 0)
+		r = err_set(err, -errno, ERR_START_FAILED, "<state>/" NEW_IMAGE ": %s",
+			    strerror(errno));
+	return r;
+}
+
+int pool_image_make(int state_fd, const char *mkfs, struct err *err)
+{
+	int r = make_new(state_fd, mkfs, err);
+
+	if (r == 0 &&
+	    (renameat(state_fd, NEW_IMAGE, state_fd, POOL_IMAGE) < 0 || fsync(state_fd) < 0))
+		r = err_set(err, -errno, ERR_START_FAILED, "<state>/" POOL_IMAGE ": %s",
+			    strerror(errno));
+	if (r < 0)
+		unlinkat(state_fd, NEW_IMAGE, 0);
+	return r;
+}
+
+int pool_image_fill(int fd, struct err *err)
+{
+	struct stat st;
+	int r = fstat(fd, &st) < 0 ? -errno : 0;
+
+	if (r == 0 && (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size)
+		r = allocate(fd, 0, (uint64_t)st.st_size);
+	if (r < 0)
+		return err_set(err, r, r == -ENOSPC ? ERR_DISK_LIMIT : ERR_START_FAILED,
+			       "not all blocks of <state>/" POOL_IMAGE " can be had: %s",
+			       strerror(-r));
+	return 0;
+}
+
+int pool_image_grow(int fd, uint64_t bytes)
+{
+	uint64_t room = pool_image_room(fd);
+	struct stat st;
+	int r;
+
+	bytes = (bytes + STEP - 1) / STEP * STEP;
+	if (bytes > room)
+		bytes = room / STEP * STEP;
+	if (bytes == 0)
+		return -ENOSPC;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	r = allocate(fd, (uint64_t)st.st_size, bytes);
+	/* Half of it may be there; nobody has heard of it. */
+	if (r < 0 && ftruncate(fd, st.st_size) < 0)
+		return -errno;
+	return r;
+}

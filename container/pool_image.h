@@ -1,0 +1,20 @@
+/* The file that a pool is in: made whole or not at all, and without holes. */
+#ifndef BERTH_CONTAINER_POOL_IMAGE_H
+#define BERTH_CONTAINER_POOL_IMAGE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define POOL_IMAGE "pool.img"
+
+/* `mkfs`: the path of mkfs.btrfs. ERR_DISK_LIMIT when the host has no room for it. */
+int pool_image_make(int state_fd, const char *mkfs, struct err *err);
+/* Blocks wherever it has none, such as in a copy of it that somebody has put there. */
+int pool_image_fill(int fd, struct err *err);
+/* What the host could give it; some it keeps. */
+uint64_t pool_image_room(int fd);
+/* By so much, or as much as the host has to give; -ENOSPC: none at all. */
+int pool_image_grow(int fd, uint64_t bytes);
+
+#endif

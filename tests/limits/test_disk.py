@@ -1,0 +1,392 @@
+"""Limited disks: what they hold, what a full one can still do, and what kills and full hosts do to them."""
+
+import errno
+import glob
+import io
+import os
+import subprocess
+import sys
+import tarfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path += [os.path.join(HERE, "..", "sandbox")]
+
+# pylint: disable=wrong-import-position
+from ground import check, equal, main, only, until  # noqa: E402
+
+MIB = 1 << 20
+FULL = b"Disk quota exceeded"
+NO_ROOM = b"No space left on device"
+MANY = """
+import itertools, os
+os.mkdir("many")
+for i in itertools.count():
+    try:
+        with open(f"many/{i}", "w") as file:
+            file.write("x")
+    except OSError as error:
+        print(i, error.errno)
+        break
+"""
+
+
+def attached(g):
+    """Loop devices with a file of ours."""
+    found = []
+    for path in glob.glob("/sys/block/loop*/loop/backing_file"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                found += [path] if g.dir in file.read() else []
+        except OSError:
+            pass
+    return found
+
+
+def end(g):
+    """All is removed, and nothing of the pool stays but its file."""
+    g.stop()
+    until(lambda: not attached(g), "the loop device to go")
+
+
+def make(g, name, limits, **settings):
+    return g.request("PUT", f"/v1/sandbox/{name}", {"limits": limits, **settings})
+
+
+def limited(g, name, disk, **settings):
+    equal(make(g, name, {"disk": disk}, **settings).status, 200, name)
+    g.out(name, ["true"])
+
+
+def refused(reply, status, code, *words):
+    equal((reply.status, reply.json()["code"]), (status, code), reply)
+    for word in words:
+        check(word in reply.json()["error"], word, reply)
+
+
+def stop(g, name):
+    equal(g.request("POST", f"/v1/sandbox/{name}/sleep", {"mode": "stop"}).status, 200, name)
+
+
+def disk_of(g, name):
+    usage = g.get(f"/v1/sandbox/{name}/stats?disk=1").json()["usage"]
+    return usage["disk_bytes"], usage["files"]
+
+
+def size_of(g, name, path):
+    return int(g.out(name, f"stat -c %s {path}"))
+
+
+def fill(g, name, path="big", most="1G"):
+    """Until it is full. How much went in."""
+    result = g.exec(name, f"head -c {most} /dev/zero >{path}")
+    check(result.code != 0 and (FULL in result.stderr or NO_ROOM in result.stderr), result)
+    return size_of(g, name, path)
+
+
+def used_of_pool(g):
+    """As the keeper sees it, who alone has it mounted."""
+    pool = os.statvfs(f"/proc/{g.keeper()}/root{g.run}/.pool")
+    return (pool.f_blocks - pool.f_bfree) * pool.f_frsize
+
+
+def image_of(g):
+    path = os.path.join(g.state, "pool.img")
+    return os.stat(path).st_size if os.path.exists(path) else 0
+
+
+@only("root")
+def test_holds(g):
+    """[42] One large file, or many small ones: the limit holds to a few percent, and neighbours go on."""
+    for name in ("a", "b"):
+        limited(g, name, "32M")
+    g.out("c", ["true"])
+    size = fill(g, "a")
+    check(30 * MIB < size <= 32 * MIB, size)
+    check(size <= disk_of(g, "a")[0] <= 33 * MIB, disk_of(g, "a"))
+    for name in ("b", "c"):
+        g.out(name, "head -c 28M /dev/zero >big && sync big")
+        equal(size_of(g, name, "big"), 28 * MIB, name)
+    g.out("a", "rm big && head -c 20M /dev/zero >big")
+    limited(g, "d", "4M")
+    result = g.exec("d", ["python3", "-c", MANY])
+    count, error = result.stdout.split()
+    held, files = disk_of(g, "d")
+    check(int(error) == errno.EDQUOT and 1000 < int(count) <= files and held <= 5 * MIB, held, files, result)
+    g.out("d", "rm -r many && head -c 2M /dev/zero >big")
+    end(g)
+
+
+@only("root")
+def test_full_disk(g):
+    """A full one answers, runs commands, is cleaned, stopped and started, and is not mounted read-only."""
+    limited(g, "a", "16M")
+    g.out("a", "echo kept >f")
+    fill(g, "a")
+    refused(g.request("PUT", "/v1/sandbox/a/file/workspace/g", b"y" * MIB), 507, "disk_limit", "full")
+    text = io.BytesIO()
+    with tarfile.open(fileobj=text, mode="w") as archive:
+        entry = tarfile.TarInfo("h")
+        entry.size = MIB
+        archive.addfile(entry, io.BytesIO(b"z" * MIB))
+    refused(g.request("POST", "/v1/sandbox/a/hydrate", text.getvalue()), 507, "disk_limit")
+    equal(g.out("a", "cat f; ls"), "kept\nbig\nf\n", "what is there")
+    for mode in ("freeze", "stop"):
+        equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": mode}).status, 200, mode)
+        equal(g.out("a", "cat f"), "kept\n", f"after {mode}")
+    equal(size_of(g, "a", "big") // MIB, 15, "the large file")
+    check(FULL in g.exec("a", "head -c 1M /dev/zero >more").stderr, "it is still full")
+    g.out("a", "rm big more; head -c 10M /dev/zero >big; rm -r /usr/local 2>/dev/null; mkdir new")
+    equal(g.request("PUT", "/v1/sandbox/a/file/workspace/g", b"y" * MIB).status, 201, "there is room")
+    fill(g, "a", "again")
+    equal(g.request("DELETE", "/v1/sandbox/a").status, 204, "delete")
+    end(g)
+
+
+@only("root")
+def test_change(g):
+    """A limit is raised, lowered below what is used, and lifted; but it cannot come later than the disk."""
+    limited(g, "a", "16M")
+    fill(g, "a")
+    equal(make(g, "a", {"disk": "64M"}).status, 200, "raise")
+    stop(g, "a")
+    g.out("a", "head -c 24M /dev/zero >more")
+    equal(make(g, "a", {"disk": "8M"}).status, 200, "lower")
+    stop(g, "a")
+    check(FULL in g.exec("a", "head -c 1M /dev/zero >no").stderr, "there is more than it may have")
+    g.out("a", "rm big more no; head -c 4M /dev/zero >big")
+    check(make(g, "a", {"disk": 0}).status == 200, "lift")
+    stop(g, "a")
+    g.out("a", "head -c 100M /dev/zero >more")
+    check(disk_of(g, "a")[0] > 100 * MIB, disk_of(g, "a"))
+    g.out("b", "echo kept >f")
+    stop(g, "b")
+    equal(make(g, "b", {"disk": "16M"}).status, 200, "too late")
+    refused(g.request("POST", "/v1/sandbox/b/start"), 409, "conflict", "before its first start")
+    equal(make(g, "b", {"disk": 0}).status, 200, "as it was")
+    equal(g.out("b", "cat f"), "kept\n", "its disk")
+    equal(make(g, "d", {"disk": "16M", "inodes": 1000}).status, 200, "inodes")
+    refused(g.request("POST", "/v1/sandbox/d/start"), 501, "unsupported", "ephemeral", "limits.disk")
+    end(g)
+
+
+def check_alive(g, pid):
+    until(lambda: g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
+    equal(g.sandbox("a")["generation"], 1, "generation")
+    g.out("a", f"kill -0 {pid} && grep -q kept f && head -c 1M /dev/zero >more && rm more")
+    equal(len(attached(g)), 1, "loop devices")
+
+
+@only("root")
+def test_change_while_running(g):
+    """The same without a stop: what is answered holds, and a change that is refused has changed nothing."""
+    limited(g, "a", "16M")
+    fill(g, "a")
+    equal((make(g, "a", {"disk": "64M"}).status, g.sandbox("a")["restart_needed"]), (200, False), "raise")
+    g.out("a", "head -c 24M /dev/zero >more; head -c 32M /dev/zero >/dev/shm/held")
+    refused(make(g, "a", {"disk": "8M", "memory": "16M"}), 409, "conflict", "memory")
+    g.out("a", "head -c 8M /dev/zero >yet")
+    equal(make(g, "a", {"disk": "8M"}).status, 200, "lower")
+    check(FULL in g.exec("a", "head -c 1M /dev/zero >no").stderr, "there is more than it may have")
+    equal(make(g, "a", {"disk": 0}).status, 200, "lift")
+    g.out("a", "head -c 100M /dev/zero >far")
+    g.out("b", "true")
+    refused(make(g, "b", {"disk": "16M"}), 409, "conflict", "before its first start")
+    equal(g.sandbox("b")["limits"]["disk"], None, "nothing is stored")
+    equal(make(g, "c", {"disk": "16M"}, ephemeral=True).status, 200, "one in memory")
+    g.out("c", "true")
+    refused(make(g, "c", {"disk": "32M"}), 501, "unsupported", "ephemeral")
+    end(g)
+
+
+@only("root")
+def test_kills(g):
+    """kill -9 of the keeper, of berthd, of all: it runs on, one loop device serves, and the data is there."""
+    limited(g, "a", "32M")
+    limited(g, "cold", "16M")
+    g.out("cold", "echo cold >f")
+    stop(g, "cold")
+    pid = g.out("a", "echo kept >f; setsid sleep 1000 >/dev/null 2>&1 & echo $!").strip()
+    g.kill_keeper()
+    check_alive(g, pid)
+    g.kill_berthd()
+    g.start()
+    check_alive(g, pid)
+    for kill in (g.kill_keeper, g.kill_keeper_and_monitor):
+        g.kill_berthd()
+        kill()
+        g.start()
+        check_alive(g, pid)
+    check(30 * MIB < fill(g, "a") <= 32 * MIB, "the limit")
+    g.out("a", "rm big")
+    equal(g.out("cold", "cat f"), "cold\n", "one that did not run")
+    stop(g, "a")
+    equal(g.out("a", "cat f"), "kept\n", "after a stop")
+    equal(len(attached(g)), 1, "loop devices")
+    end(g)
+
+
+@only("root")
+def test_new_pool(g):
+    """What a keeper that died left half-made is made anew; a pool is found again when nothing has run for a while."""
+    with open(os.path.join(g.state, "pool.img.new"), "wb") as file:
+        file.write(b"x" * MIB)
+    limited(g, "a", "16M")
+    equal(os.path.exists(os.path.join(g.state, "pool.img.new")), False, "the half-made one")
+    g.out("a", "echo kept >f")
+    stop(g, "a")
+    g.berthd.terminate()
+    equal(g.berthd.wait(60), 0, "berthd's exit code")
+    until(lambda: not g.keepers() and not attached(g), "the pool to be let go")
+    g.start()
+    equal(g.out("a", "cat f"), "kept\n", "after a while")
+    # Its mount point is a large file now, which is out of the way at once, and gone soon.
+    g.out("a", "rm -rf /tmp; head -c 8M /dev/zero >/tmp; sync /tmp")
+    equal(make(g, "a", {"disk": "16M"}, read_only=True).status, 200, "read-only")
+    stop(g, "a")
+    g.out("a", "test -d /tmp && touch /tmp/x && cat f")
+    until(lambda: disk_of(g, "a")[0] < 2 * MIB, "what was in the way to be gone")
+    end(g)
+
+
+@only("root")
+def test_room(g):
+    """The pool grows ahead of a writer, and what is deleted makes room in it."""
+    limited(g, "a", "3G")
+    size = 700
+    g.out("a", f"head -c {size}M /dev/zero >big && sync big")
+    grown = until(lambda: image_of(g) > size * MIB and image_of(g), "the pool's growth")
+    for _ in range(3):
+        until(lambda: used_of_pool(g) > size * MIB, "what was written to be counted")
+        equal(g.request("DELETE", "/v1/sandbox/a").status, 204, "delete")
+        until(lambda: used_of_pool(g) < 64 * MIB, "what was deleted to be free again")
+        limited(g, "a", "3G")
+        g.out("a", f"head -c {size}M /dev/zero >big && sync big")
+    check(image_of(g) < grown + 2048 * MIB, "grown", grown, image_of(g))
+    equal(os.stat(os.path.join(g.state, "pool.img")).st_blocks * 512 >= image_of(g), True, "it has no holes")
+    end(g)
+
+
+def on_small_disk(g, size, test):
+    """The state directory is on a file system of its own."""
+    image = g.path("disk.img")
+    with open(image, "wb") as file:
+        file.truncate(size)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
+    os.mkdir(g.state)
+    subprocess.run(["mount", "-o", "loop", image, g.state], check=True)
+    try:
+        g.start()
+        test(g)
+        for sandbox in g.list_all():
+            equal(g.request("DELETE", f"/v1/sandbox/{sandbox['id']}").status, 204, "delete")
+        g.berthd.terminate()
+        equal(g.berthd.wait(60), 0, "berthd's exit code")
+        until(lambda: not g.keepers(), "the keeper to go when there is nothing to keep")
+        equal(g.sandbox_files(), [], "disks and folders of sandboxes")
+    finally:
+        if g.berthd and g.berthd.poll() is None:
+            g.kill_berthd()
+        g.kill([pid for pid in (g.monitor_pid(), *g.keepers()) if pid])
+        g.kill(g.processes())
+        until(lambda: not g.processes(), "the end of everything")
+        subprocess.run(["umount", "-l", g.state], check=True)
+        until(lambda: not attached(g), "the loop devices to go")
+
+
+def use_small_host(g):
+    limited(g, "a", "2G")
+    limited(g, "b", "64M")
+    g.out("b", "echo kept >f && sync f")
+    fill(g, "a", most="2G")
+    free = os.statvfs(g.state)
+    check(free.f_bavail * free.f_frsize > 16 * MIB, "the host keeps some", free)
+    equal(g.out("b", "cat f"), "kept\n", "the neighbour")
+    check(size_of(g, "a", "big") > 100 * MIB, "what went in")
+    # The host's own disk is full to the last byte now.
+    with open(os.path.join(g.state, "full"), "wb", buffering=0) as file:
+        try:
+            while file.write(b"x" * MIB):
+                pass
+        except OSError:
+            pass
+    g.out("a", "sync; cat big >/dev/null; rm big; sync")
+    g.out("a", "head -c 64M /dev/zero >big; sync big; cat big >/dev/null")
+    equal(g.out("b", "cat f"), "kept\n", "the neighbour")
+    os.remove(os.path.join(g.state, "full"))
+    for name in ("a", "b"):
+        stop(g, name)
+    equal(g.out("b", "cat f"), "kept\n", "the neighbour")
+    equal(size_of(g, "a", "big"), 64 * MIB, "what was written on a full host")
+
+
+def use_tiny_host(g):
+    equal(make(g, "a", {"disk": "16M"}).status, 200, "make")
+    refused(g.request("POST", "/v1/sandbox/a/start"), 507, "disk_limit", "128 MiB")
+    equal(glob.glob(os.path.join(g.state, "pool.img*")), [], "what could not be made")
+    g.out("b", "echo x >f")
+
+
+@only("root")
+def test_full_host(g):
+    """A host that has no more to give: no space inside, nothing is broken, and all can be read and removed."""
+    on_small_disk(g, 640 * MIB, use_small_host)
+
+
+@only("root")
+def test_tiny_host(g):
+    """A host without room for a pool says so, and its other sandboxes start."""
+    on_small_disk(g, 96 * MIB, use_tiny_host)
+
+
+@only("user")
+def test_refused(g):
+    """Without root a disk that stays cannot be limited, and it is said what can be."""
+    for name, limits in (("a", {"disk": "16M"}), ("b", {"inodes": 100})):
+        equal(make(g, name, limits).status, 200, name)
+        refused(g.request("POST", f"/v1/sandbox/{name}/start"), 501, "unsupported", "ephemeral")
+    end(g)
+
+
+def receipt(g, mode):
+    reply = g.request("POST", "/v1/sandbox/a/sleep", {"mode": mode})
+    equal(reply.status, 200, reply)
+    return g.sandbox("a")["last_sleep"]["kept"]
+
+
+def test_ephemeral(g):
+    """A disk in memory: its size and its inodes hold, freezing keeps it, a stop forgets it."""
+    equal(make(g, "a", {"disk": "16M", "inodes": 500}, ephemeral=True).status, 200, "make")
+    g.out("a", "echo x >f; rm -r /usr/share/doc 2>/dev/null; mkdir /etc/new; rm /etc/passwd; echo y >/etc/passwd")
+    size = fill(g, "a", most="64M")
+    check(14 * MIB < size <= 16 * MIB, size)
+    refused(g.request("PUT", "/v1/sandbox/a/file/workspace/g", b"y" * MIB), 507, "disk_limit")
+    check(14 * MIB < disk_of(g, "a")[0] <= 17 * MIB, disk_of(g, "a"))
+    g.out("a", "rm big")
+    result = g.exec("a", "i=0; while touch n$i; do i=$((i + 1)); done; echo $i")
+    check(NO_ROOM in result.stderr and 300 < int(result.stdout) < 500, result)
+    equal(os.listdir(os.path.join(g.state, "sandboxes", "a")), ["range"], "on disk")
+    if g.has_cgroups:
+        equal(receipt(g, "freeze"), ["disk", "memory", "processes"], "kept")
+        equal(g.out("a", "cat f"), "x\n", "after freezing")
+    equal(receipt(g, "stop"), [], "kept")
+    equal(g.out("a", "ls; grep -c root /etc/passwd").split()[-1], "1", "a new disk")
+    equal(g.exec("a", "cat f").code, 1, "what was forgotten")
+    equal(g.sandbox("a")["last_wake"]["kept"], [], "kept")
+    g.out("b", "echo x >f")
+    stop(g, "b")
+    equal(make(g, "b", {}, ephemeral=True).status, 200, "too late")
+    refused(g.request("POST", "/v1/sandbox/b/start"), 409, "conflict", "before its first start")
+    limits = ["--ephemeral", "--disk", "8M", "--inodes", "100"]
+    subprocess.run([os.path.join(g.build, "berth"), "--socket", g.socket, "create", "c", "--start", *limits],
+                   stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=60)
+    made = g.sandbox("c")
+    equal((made["ephemeral"], made["limits"]["disk"], made["limits"]["inodes"]), (True, 8 * MIB, 100), made)
+    check(fill(g, "c", most="64M") <= 8 * MIB, "what --disk says")
+    g.kill_keeper()
+    until(lambda: g.sandbox("c")["state"] == "running", "the sandbox to be adopted")
+    g.out("c", "rm big; echo x >f")
+    end(g)
+
+
+main([test_holds, test_full_disk, test_change, test_change_while_running, test_kills, test_new_pool, test_room,
+      test_full_host, test_tiny_host, test_refused, test_ephemeral], start=lambda test: test not in (test_full_host, test_tiny_host))
