@@ -158,14 +158,14 @@ def test_bad_fields(place):
         refused(link.ask(k.START, id="one", generation=1, image=image), "invalid_request")
     refused(link.ask(k.START, id="one", generation=1, image="nothing"), "not_found")
     refused(link.ask(k.START, id="one", generation=0, image="host"), "invalid_request")
-    refused(link.ask(k.START, id="one", generation=1, image="host", flags=2), "invalid_request")
-    for kind in (k.STATS, k.GROUP_NEW, k.GROUP_OPEN, k.GROUP_END, k.FREEZE, k.THAW, k.KILL):
+    refused(link.ask(k.START, id="one", generation=1, image="host", flags=4), "invalid_request")
+    for kind in (k.STATS, k.GROUP_NEW, k.GROUP_OPEN, k.GROUP_END, k.FREEZE, k.THAW, k.KILL, k.LIMIT):
         refused(link.ask(kind, id="one", generation=1), "not_found")
     link.tag += 1
     link.socket.send(struct.pack("<IHHII", 16, 63, 1, link.tag, 0))
     refused(link.answer(link.tag), "unsupported")
     start(link, "one")
-    for kind in (k.STATS, k.GROUP_NEW, k.GROUP_OPEN, k.GROUP_END, k.FREEZE, k.THAW):
+    for kind in (k.STATS, k.GROUP_NEW, k.GROUP_OPEN, k.GROUP_END, k.FREEZE, k.THAW, k.LIMIT):
         refused(link.ask(kind, id="one", generation=2), "sandbox_restarted")
 
 
