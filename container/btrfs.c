@@ -52,14 +52,18 @@ int btrfs_destroy_subvolume(int dir, const char *name)
 	return r == -ENOENT ? 0 : r;
 }
 
-int btrfs_limit(int subvolume, uint64_t bytes)
+/* By the root of all: of a subvolume that has more than its limit even that is refused (EDQUOT). */
+int btrfs_limit(int root, int subvolume, uint64_t bytes)
 {
-	/* Group 0: that of the subvolume itself. */
+	struct btrfs_ioctl_ino_lookup_args place = {.objectid = ROOT_OF_TREE};
 	struct btrfs_ioctl_qgroup_limit_args args = {
 		.lim = {.flags = BTRFS_QGROUP_LIMIT_MAX_RFER,
 			.max_rfer = bytes ? bytes : UINT64_MAX /* takes the limit away */}};
 
-	return ioctl(subvolume, BTRFS_IOC_QGROUP_LIMIT, &args) < 0 ? -errno : 0;
+	if (ioctl(subvolume, BTRFS_IOC_INO_LOOKUP, &place) < 0)
+		return -errno;
+	args.qgroupid = place.treeid;
+	return ioctl(root, BTRFS_IOC_QGROUP_LIMIT, &args) < 0 ? -errno : 0;
 }
 
 /* /sys knows what the next commit will write; the tree on disk is up to half a minute old. */

@@ -15,7 +15,7 @@ int btrfs_make_subvolume(int dir, const char *name);
 int btrfs_destroy_subvolume(int dir, const char *name);
 
 /* 0: no limit. What is used already may be more: then nothing can be added. */
-int btrfs_limit(int subvolume, uint64_t bytes);
+int btrfs_limit(int root, int subvolume, uint64_t bytes);
 /* As the limit counts; -ENOENT where the kernel does not tell. */
 int btrfs_used(int subvolume, uint64_t *ret);
 

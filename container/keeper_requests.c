@@ -306,10 +306,12 @@ static void on_limit(struct keeper *k, struct keeper_asker asker, const union re
 
 	if (!sb)
 		return;
-	if (container_limit(&sb->c, k->host, &limits, &err) < 0)
+	if (container_limit(&sb->c, k->host, &limits, &err) < 0) {
 		keeper_answer_failed(k, asker, &err);
-	else
-		keeper_answer_done(k, asker);
+		return;
+	}
+	keeper_pool_watch(k); /* it may write more than before */
+	keeper_answer_done(k, asker);
 }
 
 static void on_forget(struct keeper *k, struct keeper_asker asker, const union request *request)

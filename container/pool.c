@@ -274,7 +274,10 @@ int pool_open_disk(struct pool *pool, int disk, uint32_t number, struct err *err
 	name_of(number, name);
 	r = make_disk(pool, disk, name);
 	fd = r < 0 ? r : dir_open(pool->root_fd, name);
-	r = fd < 0 ? fd : fchmod(fd, 0700) < 0 ? -errno : btrfs_limit(fd, 0);
+	/* First, since a disk that has more than it may have cannot even be changed so. */
+	r = fd < 0 ? fd : btrfs_limit(pool->root_fd, fd, 0);
+	if (r == 0 && fchmod(fd, 0700) < 0)
+		r = -errno;
 	if (r == -ENOSPC || r == -EDQUOT)
 		return err_set(err, r, ERR_DISK_LIMIT,
 			       "the pool of limited disks is full, and the host has no room to let "
@@ -293,7 +296,7 @@ int pool_limit_disk(struct pool *pool, uint32_t number, uint64_t bytes, struct e
 
 	name_of(number, name);
 	fd = dir_open(pool->root_fd, name);
-	r = fd < 0 ? fd : btrfs_limit(fd, bytes);
+	r = fd < 0 ? fd : btrfs_limit(pool->root_fd, fd, bytes);
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "cannot limit the sandbox's disk: %s",
 			       strerror(-r));
