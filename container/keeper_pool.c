@@ -89,3 +89,9 @@ void keeper_pool_watch(struct keeper *k)
 	if (!k->is_growing)
 		timer_start(&k->pool, &k->loop, 0);
 }
+
+void keeper_pool_begin(struct keeper_sandbox *sb)
+{
+	if (sb->c.is_pooled)
+		keeper_pool_watch(sb->keeper);
+}

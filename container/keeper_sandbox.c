@@ -482,8 +482,7 @@ static int begin_create(struct job *job)
 		return r;
 	}
 	sb->is_prepared = true;
-	if (sb->c.is_pooled)
-		keeper_pool_watch(sb->keeper);
+	keeper_pool_begin(sb);
 	r = container_create(&sb->c, sb->keeper->host, &pid, &sb->log_fd, &sb->failure);
 	if (r >= 0)
 		sync_range(sb);

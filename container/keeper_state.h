@@ -179,6 +179,8 @@ void keeper_disk_sweep(struct keeper *k);
 /* keeper_pool.c. One whose disk is in the pool is there, or its limit is another now. */
 void keeper_pool_init(struct keeper *k);
 void keeper_pool_watch(struct keeper *k);
+/* One is started, and may have its disk there. */
+void keeper_pool_begin(struct keeper_sandbox *sb);
 
 /* keeper_adopt.c: before anything is served. */
 int keeper_adopt(struct keeper *k, struct err *err);
