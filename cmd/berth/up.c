@@ -222,14 +222,17 @@ static int report_started(const struct globals *globals, const struct launched *
 static int report_running(const struct command *command, pid_t pid)
 {
 	bool is_outdated = running_is_outdated(pid);
+	char down[CLIENT_COMMAND_MAX], up[CLIENT_COMMAND_MAX];
 
 	if (command->globals.json)
 		printf("{\"started\":false,\"pid\":%d,\"outdated\":%s}\n", (int)pid,
 		       is_outdated ? "true" : "false");
 	else
-		printf("berthd (pid %d) already runs on %s\n%s", (int)pid, command->paths.socket,
-		       is_outdated ? "it still runs the old program: `berth down` and `berth up`\n"
-				   : "");
+		printf("berthd (pid %d) already runs on %s\n", (int)pid, command->paths.socket);
+	if (!command->globals.json && is_outdated)
+		printf("it still runs the old program: `%s` and `%s`\n",
+		       client_command(&command->globals, "down", down),
+		       client_command(&command->globals, "up", up));
 	return EXIT_OK;
 }
 
@@ -348,6 +351,8 @@ static int run(const struct call *call)
 	if (r >= 0)
 		return r;
 	screen_error("%s", err.sentence);
+	if (r == -EDESTADDRREQ)
+		return EXIT_USAGE;
 	return r == -EINTR ? EXIT_INTERRUPTED : EXIT_FAILED;
 }
 

@@ -209,7 +209,7 @@ def failed_start_real(place):
     for more in (["--listen", "127.0.0.1:0"], ["--listen", "nonsense", "--token-file", "none"],
                  ["--config", "/nonexistent.json"]):
         r = place.run("up", *place.daemon_flags(), *more)
-        equal((r.returncode, r.stdout, r.stderr.count("\n")), (1, "", 1), more, )
+        equal((r.returncode, r.stdout, r.stderr.count("\n")), (2, "", 1), more)
         check(r.stderr.startswith("berth: berthd did not start: "), r.stderr)
 
 
