@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -100,7 +101,8 @@ static struct event *make(const struct sandbox *sb, const char *type, event_writ
 	json_key(&w, "sandbox");
 	json_text(&w, sb->id.text);
 	json_key(&w, "generation");
-	json_int(&w, (int64_t)sb->generation);
+	/* What made it may have been its first start: that is another event. */
+	json_int(&w, strcmp(type, "created") == 0 ? 0 : (int64_t)sb->generation);
 	time_text_write(&w, "at", registry_now_ms());
 	if (write)
 		write(&w, arg);

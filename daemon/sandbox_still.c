@@ -193,9 +193,11 @@ int sandbox_still_check(const struct registry *registry, struct err *err)
 
 	if ((keeper_abilities(registry_keeper(registry)) & needed) == needed)
 		return 0;
-	return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
-		       "freeze: this host cannot freeze commands one by one: that needs root and "
-		       "cgroup v2; leave freeze out, or stop what writes before");
+	return err_set(
+		err, -EOPNOTSUPP, ERR_UNSUPPORTED,
+		"freeze: this host cannot freeze commands one by one: that needs a cgroup v2 "
+		"(beside v1 will do) that is ours, as root or as a user's service; leave "
+		"freeze out, or stop what writes before");
 }
 
 struct sandbox_still *sandbox_still_begin(struct sandbox *sb, const struct sandbox_still_ops *ops,

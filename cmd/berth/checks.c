@@ -269,8 +269,10 @@ static void say_confined(struct findings *findings, const struct info *info)
 				     : "CONFIG_SECCOMP_FILTER=y");
 }
 
-static void say_keeper(struct findings *findings, const struct info *info)
+static void say_keeper(struct findings *findings, const struct globals *globals,
+		       const struct info *info)
 {
+	char down[CLIENT_COMMAND_MAX], up[CLIENT_COMMAND_MAX];
 	struct finding *f;
 
 	if (info->keeper.answers) {
@@ -284,8 +286,9 @@ static void say_keeper(struct findings *findings, const struct info *info)
 		finding_mend(f, "start its service again: systemctl %srestart berth-keeper",
 			     str_eq(info->mode, STR("root")) ? "" : "--user ");
 	else
-		finding_mend(f, "berth down, then berth up: that starts one, which adopts what "
-				"runs");
+		finding_mend(f, "%.200s, then %.200s: that starts one, which adopts what runs",
+			     client_command(globals, "down", down),
+			     client_command(globals, "up", up));
 }
 
 static void say_capacity(struct findings *findings, const struct info *info)
@@ -329,7 +332,7 @@ static void check_info(struct findings *findings, const struct globals *globals)
 	if (client_get(globals, "/v1/info", &answer, &err) == 0 &&
 	    info_parse(&arena, &answer, &info, &err) == 0) {
 		if (info.keeper_given)
-			say_keeper(findings, &info);
+			say_keeper(findings, globals, &info);
 		if (info.confined_given)
 			say_confined(findings, &info);
 		if (info.capacity_given)
@@ -345,6 +348,7 @@ static void check_info(struct findings *findings, const struct globals *globals)
 void check_daemon(struct findings *findings, const struct globals *globals)
 {
 	struct answer answer;
+	char up[CLIENT_COMMAND_MAX];
 	struct finding *f;
 	struct err err;
 	int r;
@@ -359,7 +363,7 @@ void check_daemon(struct findings *findings, const struct globals *globals)
 	}
 	if (client_is_absent(r) && !globals->url) {
 		f = finding_add(findings, "daemon", FINDING_WARN, "does not run");
-		finding_mend(f, "berth up");
+		finding_mend(f, "%s", client_command(globals, "up", up));
 	} else {
 		finding_add(findings, "daemon", FINDING_WARN, "%s", err.sentence);
 	}

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -5,6 +6,7 @@
 #include "base/cleanup.h"
 #include "cmd/berth/checks.h"
 #include "cmd/berth/client.h"
+#include "cmd/berth/info.h"
 #include "cmd/berth/screen.h"
 #include "proto/json.h"
 
@@ -139,15 +141,59 @@ static int print_json(const struct findings *findings)
 	return r;
 }
 
+/* A socket alone says nothing about the directories; whoever serves there does. */
+static int ask_dirs(const struct globals *globals, struct paths *ret, struct err *err)
+{
+	struct answer answer;
+	struct arena arena;
+	struct info info;
+	int r;
+
+	answer_init(&answer);
+	arena_init(&arena, INFO_ARENA_MAX);
+	r = client_get(globals, "/v1/info", &answer, err);
+	if (r == 0)
+		r = info_parse(&arena, &answer, &info, err);
+	if (r == 0 && (!info.state_dir.len || !info.run_dir.len))
+		r = -ENOENT;
+	if (r == 0) {
+		snprintf(ret->state_dir, sizeof(ret->state_dir), "%.*s", STR_ARGS(info.state_dir));
+		snprintf(ret->run_dir, sizeof(ret->run_dir), "%.*s", STR_ARGS(info.run_dir));
+	}
+	arena_close(&arena);
+	answer_close(&answer);
+	return r;
+}
+
+/* The default ones serve on the default socket. */
+static bool is_socket_foreign(const struct globals *globals)
+{
+	struct globals others = *globals;
+	struct paths paths;
+
+	others.socket = NULL;
+	return globals->socket && !globals->state_dir && !globals->run_dir &&
+	       (client_paths(&others, &paths, NULL) < 0 ||
+		strcmp(paths.socket, globals->socket) != 0);
+}
+
 static void examine_dirs(struct findings *findings, const struct call *call)
 {
+	const struct globals *globals = call->globals;
 	struct paths paths;
+	struct finding *f;
 	struct err err;
 
-	if (client_paths(call->globals, &paths, &err) < 0)
+	if (is_socket_foreign(globals) && ask_dirs(globals, &paths, &err) < 0) {
+		f = finding_add(findings, "state directory", FINDING_WARN,
+				"not known: nobody tells it on %.200s",
+				screen_text(str_of(globals->socket)).text);
+		finding_mend(f, "name it with --state-dir, and --run-dir");
+	} else if (!is_socket_foreign(globals) && client_paths(globals, &paths, &err) < 0) {
 		finding_add(findings, "state directory", FINDING_MISSING, "%s", err.sentence);
-	else
+	} else {
 		check_dirs(findings, &paths);
+	}
 }
 
 static int run(const struct call *call)

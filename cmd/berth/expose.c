@@ -4,6 +4,9 @@
 #include "base/cleanup.h"
 #include "cmd/berth/port.h"
 #include "cmd/berth/screen.h"
+#include "cmd/berth/settings.h"
+
+#define BODY_MAX (64 * 1024) /* what is too long the daemon says */
 
 enum { EXPOSE_NAME, EXPOSE_TOKEN, EXPOSE_PUBLIC };
 
@@ -30,8 +33,7 @@ static int make_body(const struct call *call, struct buf *out, struct err *err)
 	}
 	json_object_end(&w);
 	r = json_writer_end(&w, out);
-	return r < 0 ? err_set(err, r, ERR_INVALID_REQUEST, "the arguments are no text (UTF-8)")
-		     : 0;
+	return r < 0 ? settings_unwritten(r, err) : 0;
 }
 
 static int run(const struct call *call)
@@ -40,7 +42,7 @@ static int run(const struct call *call)
 	struct port_call c;
 	int code = EXIT_OK, r;
 
-	buf_init(&body, SANDBOX_PATH_MAX);
+	buf_init(&body, BODY_MAX);
 	if (call->arg_count < 2)
 		return usage_error("which port of which sandbox? berth expose ID PORT");
 	if (call->values[EXPOSE_TOKEN] && call->values[EXPOSE_PUBLIC])

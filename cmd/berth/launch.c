@@ -19,6 +19,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "cmd/berth/screen.h"
+#include "cmd/berth/verb.h"
 
 #define READY_TIMEOUT_MS 60000
 #define END_TIMEOUT_MS   5000
@@ -228,6 +229,9 @@ static int explain(int error, int status, const char *words, struct err *err)
 		return err_set(err, error, ERR_START_FAILED,
 			       "berthd was not ready after %d s and was ended",
 			       READY_TIMEOUT_MS / 1000);
+	/* What it says of our flags is about the command line that was typed. */
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_USAGE)
+		error = -EDESTADDRREQ;
 	if (*words)
 		return err_set(err, error, ERR_START_FAILED, "berthd did not start: %s",
 			       screen_text(str_of(skip_prefix(words))).text);

@@ -19,7 +19,8 @@ struct launched {
 
 /*
  * argv[0] is only a name: berthd is looked for beside this program, then on PATH. -EINTR when we
- * were told to end meanwhile; berthd has then been ended too.
+ * were told to end meanwhile; berthd has then been ended too. -EDESTADDRREQ: it did not like its
+ * flags or its configuration.
  */
 int launch(char *const argv[], const char *log, struct launched *ret, struct err *err);
 

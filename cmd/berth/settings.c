@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "proto/json.h"
+#include "proto/settings.h"
 #include "proto/units.h"
 
 static int parse_cpus(const char *text, double *ret, struct err *err)
@@ -14,7 +15,7 @@ static int parse_cpus(const char *text, double *ret, struct err *err)
 	errno = 0;
 	*ret = strtod(text, &end);
 	if (errno || end == text || *end || !(*ret >= 0 && *ret <= 1000))
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "--cpus wants a number such as 1.5, or 0 for the default");
 	return 0;
 }
@@ -26,7 +27,7 @@ static int parse_threshold(const char *text, double *ret, struct err *err)
 	errno = 0;
 	*ret = strtod(text, &end);
 	if (errno || end == text || *end || !(*ret >= 0 && *ret <= 1))
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "--memory-threshold wants a part of the memory such as 0.8, or 0 "
 			       "for none");
 	return 0;
@@ -35,7 +36,7 @@ static int parse_threshold(const char *text, double *ret, struct err *err)
 static int parse_cpu_time(const char *text, uint64_t *ret, struct err *err)
 {
 	if (duration_parse(str_of(text), ret) < 0 || *ret > INT64_MAX)
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "--cpu-time wants a duration such as 500ms, 30s or 10m, or 0s for "
 			       "as much as it likes");
 	return 0;
@@ -48,9 +49,47 @@ static int parse_count(const char *flag, const char *text, int64_t *ret, struct 
 	errno = 0;
 	*ret = strtol(text, &end, 10);
 	if (errno || end == text || *end || *ret < 0 || *ret > UINT32_MAX)
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "%s wants a number such as 256, or 0 for the default", flag);
 	return 0;
+}
+
+static int check_duration(const char *flag, const char *text, struct err *err)
+{
+	uint64_t ms;
+
+	if (!text || str_eq(str_of(text), STR("never")) || duration_parse(str_of(text), &ms) == 0)
+		return 0;
+	return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
+		       "%s wants a duration such as 30s, 10m or 2h, or never", flag);
+}
+
+/* Only whether they can mean anything: how much is too much the daemon knows. */
+static int check_words(const struct settings_flags *flags, struct err *err)
+{
+	const struct {
+		const char *flag, *text;
+	} durations[] = {
+		{"--sleep-after", flags->sleep_after}, {"--max-awake", flags->max_awake},
+		{"--stop-after", flags->stop_after},   {"--delete-after", flags->delete_after},
+		{"--stop-grace", flags->stop_grace},
+	};
+	enum sleep_mode mode;
+	uint64_t bytes;
+	int r = 0;
+
+	for (size_t i = 0; i < array_len(durations) && r == 0; i++)
+		r = check_duration(durations[i].flag, durations[i].text, err);
+	if (r == 0 && flags->memory && size_parse(str_of(flags->memory), &bytes) < 0)
+		r = err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
+			    "--memory wants a size such as 512M or 2G, or 0 for the default");
+	if (r == 0 && flags->disk && size_parse(str_of(flags->disk), &bytes) < 0)
+		r = err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
+			    "--disk wants a size such as 512M or 10G, or 0 for the default");
+	if (r == 0 && flags->sleep_mode && sleep_mode_parse(str_of(flags->sleep_mode), &mode) < 0)
+		r = err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
+			    "--sleep-mode wants freeze, stop or auto");
+	return r;
 }
 
 static void write_text(struct json_writer *w, const char *key, const char *value)
@@ -125,15 +164,25 @@ static void write_limits(struct json_writer *w, const struct settings_flags *fla
 	json_object_end(w);
 }
 
+int settings_unwritten(int error, struct err *err)
+{
+	if (error == -ENOMEM)
+		return err_set(err, error, ERR_INTERNAL, "out of memory");
+	return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
+		       error == -EILSEQ ? "the arguments are no text (UTF-8)"
+					: "the arguments are too long");
+}
+
 int settings_body(const struct settings_flags *flags, const char *id, bool start, struct buf *out,
 		  struct err *err)
 {
 	cleanup(json_writer_close) struct json_writer w;
 	struct numbers numbers = {0};
-	int r;
+	int r = check_words(flags, err);
 
 	json_writer_init(&w, false);
-	r = parse_numbers(flags, &numbers, err);
+	if (r == 0)
+		r = parse_numbers(flags, &numbers, err);
 	if (r < 0)
 		return r;
 	json_object(&w);
@@ -156,6 +205,5 @@ int settings_body(const struct settings_flags *flags, const char *id, bool start
 	if (r < 0)
 		return r;
 	r = json_writer_end(&w, out);
-	return r < 0 ? err_set(err, r, ERR_INVALID_REQUEST, "the arguments are no text (UTF-8)")
-		     : 0;
+	return r < 0 ? settings_unwritten(r, err) : 0;
 }

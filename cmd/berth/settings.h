@@ -20,4 +20,7 @@ struct settings_flags {
 int settings_body(const struct settings_flags *flags, const char *id, bool start, struct buf *out,
 		  struct err *err);
 
+/* Why json_writer_end() could not make a body of what was typed; for client_failed(). */
+int settings_unwritten(int error, struct err *err);
+
 #endif

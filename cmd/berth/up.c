@@ -208,30 +208,82 @@ static int make_dir(const char *state_dir, const char *dir, struct err *err)
 	return r;
 }
 
+/* <state>/berthd, and what is to be removed again if nothing comes of it. */
+struct home {
+	char dir[PATH_MAX], log[PATH_MAX];
+	size_t kept_len; /* of `dir`: that part of it was there before us */
+	bool is_ours;    /* nothing of it was in use when we came */
+};
+
+static void note_kept(struct home *home)
+{
+	struct stat st;
+	char part[PATH_MAX];
+
+	snprintf(part, sizeof(part), "%s", home->dir);
+	while (part[0] && lstat(part, &st) < 0)
+		*strrchr(part, '/') = '\0';
+	home->kept_len = strlen(part);
+	home->is_ours = strcmp(part, home->dir) != 0;
+}
+
+/* Whoever waited behind us for the lock of what is gone begins anew: see lock_home(). */
+static void remove_home(const struct home *home, bool is_log_told)
+{
+	struct stat st;
+	char part[PATH_MAX];
+
+	if (!home->is_ours)
+		return;
+	if (is_log_told || (lstat(home->log, &st) == 0 && st.st_size == 0))
+		unlink(home->log);
+	snprintf(part, sizeof(part), "%s", home->dir);
+	while (strlen(part) > home->kept_len && rmdir(part) == 0)
+		*strrchr(part, '/') = '\0';
+}
+
+/* 1: it was removed by another `berth up` that failed. */
+static int lock_once(const struct paths *paths, struct home *home, int *ret, struct err *err)
+{
+	cleanup_fd int fd = -1;
+	struct stat st, named;
+	int r;
+
+	note_kept(home);
+	r = make_dir(paths->state_dir, home->dir, err);
+	if (r < 0)
+		return err_wrap(err, r, "the state directory");
+	fd = open(home->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 1
+				       : err_set(err, -errno, ERR_FORBIDDEN, "cannot open %s: %m",
+						 home->dir);
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return err_set(err, -errno, ERR_INTERNAL, "cannot lock %s: %m", home->dir);
+	if (fstat(fd, &st) < 0 || stat(home->dir, &named) < 0 || st.st_dev != named.st_dev ||
+	    st.st_ino != named.st_ino)
+		return 1;
+	*ret = take_fd(&fd);
+	return 0;
+}
+
 /*
  * Makes <state>/berthd, where the log is, and locks it, so that of two `berth up` the second waits
  * and finds the daemon running.
  */
-static int lock_dir(const struct paths *paths, char log[PATH_MAX], struct err *err)
+static int lock_home(const struct paths *paths, struct home *home, struct err *err)
 {
-	cleanup_fd int fd = -1;
-	char dir[PATH_MAX];
-	int r;
+	int fd, r;
 
-	if (snprintf(dir, sizeof(dir), "%s/berthd", paths->state_dir) >= PATH_MAX ||
-	    snprintf(log, PATH_MAX, "%s/berthd/berthd.log", paths->state_dir) >= PATH_MAX)
+	if (snprintf(home->dir, PATH_MAX, "%s/berthd", paths->state_dir) >= PATH_MAX ||
+	    snprintf(home->log, PATH_MAX, "%s/berthd/berthd.log", paths->state_dir) >= PATH_MAX)
 		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
 			       "the state directory's path is too long");
-	r = make_dir(paths->state_dir, dir, err);
-	if (r < 0)
-		return err_wrap(err, r, "the state directory");
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return err_set(err, -errno, ERR_FORBIDDEN, "cannot open %s: %m", dir);
-	while (flock(fd, LOCK_EX) < 0)
-		if (errno != EINTR)
-			return err_set(err, -errno, ERR_INTERNAL, "cannot lock %s: %m", dir);
-	return take_fd(&fd);
+	do
+		r = lock_once(paths, home, &fd, err);
+	while (r == 1);
+	return r < 0 ? r : fd;
 }
 
 /* " name=value" of the line that berthd has printed. */
@@ -261,14 +313,17 @@ static int report_started(const struct globals *globals, const struct launched *
 static int report_running(const struct command *command, pid_t pid)
 {
 	bool is_outdated = running_is_outdated(pid);
+	char down[CLIENT_COMMAND_MAX], up[CLIENT_COMMAND_MAX];
 
 	if (command->globals.json)
 		printf("{\"started\":false,\"pid\":%d,\"outdated\":%s}\n", (int)pid,
 		       is_outdated ? "true" : "false");
 	else
-		printf("berthd (pid %d) already runs on %s\n%s", (int)pid, command->paths.socket,
-		       is_outdated ? "it still runs the old program: `berth down` and `berth up`\n"
-				   : "");
+		printf("berthd (pid %d) already runs on %s\n", (int)pid, command->paths.socket);
+	if (!command->globals.json && is_outdated)
+		printf("it still runs the old program: `%s` and `%s`\n",
+		       client_command(&command->globals, "down", down),
+		       client_command(&command->globals, "up", up));
 	return EXIT_OK;
 }
 
@@ -336,7 +391,7 @@ static int start(const struct call *call, struct command *command, struct err *e
 {
 	struct launched launched;
 	struct err why_not;
-	char log[PATH_MAX];
+	struct home home;
 	cleanup_fd int lock = -1;
 	pid_t pid;
 	int r;
@@ -347,7 +402,7 @@ static int start(const struct call *call, struct command *command, struct err *e
 		return report_running(command, pid);
 	if (!client_is_absent(r))
 		return r;
-	lock = lock_dir(&command->paths, log, err);
+	lock = lock_home(&command->paths, &home, err);
 	if (lock < 0)
 		return lock;
 	r = find_running(command, call, &pid, err);
@@ -358,12 +413,14 @@ static int start(const struct call *call, struct command *command, struct err *e
 	r = refuse_holder(command, err);
 	if (r < 0)
 		return r;
-	r = launch(command->argv, log, &launched, err);
+	r = launch(command->argv, home.log, &launched, err);
 	if (r == 0)
 		return report_started(&command->globals, &launched);
 	/* Somebody started one by hand while we tried: what was asked for is there. */
 	if (r != -EINTR && find_running(command, call, &pid, &why_not) == 0)
 		return report_running(command, pid);
+	/* What was wrong with its flags it has said; of anything else the log may know more. */
+	remove_home(&home, r == -EDESTADDRREQ);
 	return r;
 }
 
@@ -388,6 +445,8 @@ static int run(const struct call *call)
 	if (r >= 0)
 		return r;
 	screen_error("%s", err.sentence);
+	if (r == -EDESTADDRREQ)
+		return EXIT_USAGE;
 	return r == -EINTR ? EXIT_INTERRUPTED : EXIT_FAILED;
 }
 

@@ -248,6 +248,24 @@ def doctor_finds(place):
     check(stat.S_ISSOCK(os.stat(place.path("api.sock")).st_mode))
 
 
+def doctor_elsewhere(place):
+    """Of a daemon that BERTH_SOCKET names it looks at the directories that the daemon has."""
+    def found(names):
+        r = place.run("doctor", "--json", env={"BERTH_SOCKET": place.path("api.sock")})
+        return {i["name"]: i for i in json.loads(r.stdout)["checks"] if i["name"] in names}
+    dirs = ("state directory", "run directory", "disk space", "daemon")
+    items = found(dirs)
+    equal((items["state directory"]["status"], sorted(items)), ("warn", ["daemon", "state directory"]), items)
+    check(place.path("api.sock") in items["state directory"]["message"], items)
+    equal(items["daemon"]["mend"], f"berth --socket {place.path('api.sock')} up", items)
+    os.mkdir(place.path("state"))
+    place.serve(http(200, {**INFO, "state_dir": place.path("state"), "run_dir": place.path("run")}))
+    items = found(dirs)
+    equal(items["state directory"]["message"], place.path("state"), items)
+    equal(items["run directory"]["message"], place.path("run") + " can be made", items)
+    check(place.path("state") in items["disk space"]["message"], items)
+
+
 main([
     ("a missing daemon is one sentence and exit code 3", missing),
     ("a stale socket is told apart", stale),
@@ -265,5 +283,6 @@ main([
     ("a refused token says which variable to set", refused_tokens),
     ("doctor in a plain environment", doctor_plain),
     ("doctor --json", doctor_json),
+    ("doctor of a daemon elsewhere", doctor_elsewhere),
     ("doctor finds what is missing", doctor_finds),
 ])

@@ -209,8 +209,20 @@ def failed_start_real(place):
     for more in (["--listen", "127.0.0.1:0"], ["--listen", "nonsense", "--token-file", "none"],
                  ["--config", "/nonexistent.json"]):
         r = place.run("up", *place.daemon_flags(), *more)
-        equal((r.returncode, r.stdout, r.stderr.count("\n")), (1, "", 1), more, )
+        equal((r.returncode, r.stdout, r.stderr.count("\n")), (2, "", 1), more)
         check(r.stderr.startswith("berth: berthd did not start: "), r.stderr)
+        check(not os.path.exists(place.path("d")), "what it has made", more)
+    os.makedirs(place.path("mine", "state"))
+    where = ["--state-dir", place.path("mine", "state"), "--run-dir", place.path("mine", "run")]
+    for _ in range(2):
+        equal(place.run("up", *where, "--listen", "nonsense").returncode, 2, "a start in a directory that is there")
+        equal(os.listdir(place.path("mine", "state")), [], "what was there stays, and no more")
+    starts = [subprocess.Popen([place.berth, "up", *where, *more], env=place.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+              for more in [["--listen", "nonsense"]] * 8]
+    for process in starts:
+        said = process.communicate(timeout=120)[1]
+        equal((process.returncode, b"HOST:PORT" in said), (2, True), said)
+    equal(os.listdir(place.path("mine", "state")), [], "after many at once")
 
 
 def patience(place):

@@ -203,7 +203,7 @@ def said_otherwise(place):
     equal(said(place.run("expose", LONG, "80", "--public")).count(".preview.example.com/\n"), 1, "its URL")
     down(place)
     r = place.run("up", *flags, "--preview-url", "preview.example.com")
-    equal(r.returncode, 1, r.stdout)
+    equal(r.returncode, 2, r.stdout)
     check("SCHEME://DOMAIN" in r.stderr, r.stderr)
 
 

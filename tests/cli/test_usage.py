@@ -91,6 +91,56 @@ def wrong_words(place):
             equal(r.stderr, wanted, args)
 
 
+WRONG_VALUES = [
+    (["create", "--cpus", "lots"], "--cpus wants a number"),
+    (["create", "--pids", "lots"], "--pids wants a number"),
+    (["create", "--pids", "-1"], "--pids wants a number"),
+    (["create", "--memory", "lots"], "--memory wants a size"),
+    *((["create", flag, "soon"], f"{flag} wants a duration")
+      for flag in ("--sleep-after", "--max-awake", "--stop-after", "--delete-after", "--stop-grace")),
+    (["create", "--sleep-mode", "deep"], "--sleep-mode wants"),
+    (["create", "--image", b"\xff"], "no text"),
+    (["expose", "--name", b"\xff", "box", "80"], "no text"),
+    (["expose", "--name", "x" * 70000, "box", "80"], "too long"),
+    (["expose", "box", "0"], "port"),
+    (["unexpose", "box", "x"], "port"),
+    (["forward", "box", "x"], "PORT[:LOCAL]"),
+    (["prune", "--older-than", "soon"], "--older-than"),
+    (["events", "--since", "x"], "--since"),
+    (["kill", "--signal", "NOSUCH", "box", "p"], None),
+    (["kill", "box", "a b"], "a b"),
+    (["logs", "--tail", "x", "box", "p"], None),
+    (["session", "nonsense", "box"], None),
+    (["alarm", "set", "box"], None),
+    (["cp", "a", "b"], None),
+    (["put", "-m", "x", "box:x"], "--mode"),
+    (["--url", "ftp://x", "info"], "no address of a daemon"),
+    (["up", "--listen", "nonsense"], "--listen"),
+    (["up", "--preview", "nonsense"], "--preview"),
+    (["up", "--preview-url", "nonsense"], "--preview-url"),
+    (["up", "--socket-group", "no-such-group"], "no-such-group"),
+    (["up", "--config", "/nonexistent"], "/nonexistent"),
+    (["up", "--listen", "127.0.0.1:0"], "--token-file"),
+]
+
+
+def wrong_values(place):
+    """What was typed can mean nothing: that is 2, and needs no daemon to be told."""
+    place.use_daemon("real")
+    for args, wanted in WRONG_VALUES:
+        where = place.daemon_flags() if args[0] == "up" else [] if args[0] == "--url" else ["--socket", place.path("none.sock")]
+        r = place.run(*where, *args)
+        equal((r.returncode, r.stdout, r.stderr.count("\n")), (2, "", 1), (args[:3], r.stderr[:300]))
+        check(not wanted or wanted in r.stderr, args[:3], r.stderr[:300])
+
+
+def long_name(place):
+    """What is too long for a name the daemon says."""
+    server = place.serve(http(400, {"error": "name must be shorter", "code": "invalid_request"}))
+    r = place.run("--socket", place.path("api.sock"), "expose", "--name", "x" * 2000, "box", "80")
+    equal((r.returncode, r.stderr, len(server.requests)), (1, "berth: name must be shorter (invalid_request)\n", 1), r.stderr)
+
+
 def commands_own_codes(place):
     """Whoever gives a command's code says 125 of all that is Berth's failure; the others 1, 2, 3."""
     words = {"run": ["true"], "exec": ["box", "true"], "wait": ["box", "x"], "shell": ["box"], "attach": ["box"]}
@@ -220,6 +270,8 @@ main([
     ("each script has help", each_script_has_help),
     ("--version", version_flag),
     ("wrong words are one sentence and exit code 2", wrong_words),
+    ("values that can mean nothing are one sentence and exit code 2", wrong_values),
+    ("a name that is too long", long_name),
     ("run, exec, wait, shell, attach say 125 of Berth's failures", commands_own_codes),
     ("a value may be empty where that means something", empty_values),
     ("how Berth is removed is written down", removal),

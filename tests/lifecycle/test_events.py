@@ -149,6 +149,16 @@ def test_unchanged(g):
     equal(names(stored(g)), ["created", "changed", "changed"], "two things have")
 
 
+def test_created(g):
+    """Whatever has made it, its first life begins afterwards."""
+    put(g)
+    g.out("a", "true")
+    g.out("b", "true")
+    until(lambda: len(stored(g)) == 4, "the events")
+    for name in ("a", "b"):
+        equal([(n, d["generation"]) for _, n, d in stored(g, name)], [("created", 0), ("started", 1)], name)
+
+
 def test_destroyed(g):
     """The end of a sandbox says whose wish it was."""
     put(g, "asked")
@@ -354,5 +364,5 @@ def test_stop(g):
 
 
 if __name__ == "__main__":
-    main([test_life, test_failed, test_failed_once, test_oom, test_alarm, test_unchanged, test_destroyed, test_asked, test_seam,
+    main([test_life, test_failed, test_failed_once, test_oom, test_alarm, test_unchanged, test_created, test_destroyed, test_asked, test_seam,
           test_killed, test_pruned, test_follower_wakes_nobody, test_not_reading, test_stop])

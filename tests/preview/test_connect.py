@@ -1,8 +1,10 @@
 """GET .../connect/{port}: an API connection that becomes one to a port inside."""
 
 import http.client
+import json
 import os
 import select
+import shutil
 import sys
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
@@ -138,18 +140,36 @@ def test_generation(g):
 def test_deleted(g):
     """One that is deleted while somebody waits for its server to come up is told as gone."""
     for i in range(6):
-        name = f"d{i}"
-        put(g, name)
-        start(g, name, ["sleep", "1000"], autostart=True)
-        clients = [g.connect() for _ in range(8)]
-        for c in clients:
-            c.request("GET", f"/v1/sandbox/{name}/connect/9", headers={"Upgrade": "tcp", "Connection": "Upgrade"})
-        until(lambda: g.sandbox(name)["holds"], "they wait")  # pylint: disable=cell-var-from-loop
-        equal(g.request("DELETE", f"/v1/sandbox/{name}").status, 204, "delete")
-        for c in clients:
-            reply = c.getresponse()
-            check(reply.status in (404, 409, 410, 502, 503), reply.status, reply.read())
-            c.close()
+        delete_under(g, f"d{i}", 8)
+    check(g.berthd.poll() is None, "berthd lives")
+
+
+def delete_under(g, name, count):
+    """The answers of so many who wait."""
+    put(g, name)
+    start(g, name, ["sleep", "1000"], autostart=True)
+    clients = [g.connect() for _ in range(count)]
+    for c in clients:
+        c.request("GET", f"/v1/sandbox/{name}/connect/9", headers={"Upgrade": "tcp", "Connection": "Upgrade"})
+    until(lambda: g.sandbox(name)["holds"], "they wait")
+    equal(g.request("DELETE", f"/v1/sandbox/{name}").status, 204, "delete")
+    answers = []
+    for c in clients:
+        reply = c.getresponse()
+        answers.append((reply.status, json.loads(reply.read())["code"]))
+        check(answers[-1][0] in (404, 409, 410, 502, 503), answers[-1])
+        c.close()
+    return answers
+
+
+def test_deleted_late(g):
+    """So it is if it was gone before they look again, however long that takes."""
+    library, options = g.path("liblate.so"), os.environ.get("ASAN_OPTIONS", "detect_leaks=1")
+    shutil.copy(os.path.join(g.build, "tests", "preview", "liblate.so"), library)
+    os.chmod(library, 0o755)
+    # The library stands before the sanitizer's.
+    g.start(env={"LD_PRELOAD": library, "ASAN_OPTIONS": options + ":verify_asan_link_order=0"})
+    equal(set(delete_under(g, "a", 3)), {(404, "not_found")}, "answers")
     check(g.berthd.poll() is None, "berthd lives")
 
 
@@ -301,5 +321,5 @@ def test_token(g):
 
 if __name__ == "__main__":
     main([test_addresses, test_echo, test_half_close, test_close_at_once, test_slow_client, test_refused, test_generation,
-          test_deleted, test_frozen, test_idle, test_stopped, test_ends, test_server_dies, test_many, test_full, test_token],
-         lambda test: test is not test_token)
+          test_deleted, test_deleted_late, test_frozen, test_idle, test_stopped, test_ends, test_server_dies, test_many, test_full, test_token],
+         lambda test: test not in (test_token, test_deleted_late))
