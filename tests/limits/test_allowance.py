@@ -85,7 +85,7 @@ def test_names(g):
     shown = berth(g, "inspect", "c")
     check(re.search(r"memory threshold +0.25 of it", shown) and re.search(r"cpu time limit +1m30s|cpu time limit +90s", shown), shown)
     for flag, value in (("--memory-threshold", "2"), ("--cpu-time", "soon")):
-        check(flag in berth(g, "create", "d", flag, value, code=1), flag)
+        check(flag in berth(g, "create", "d", flag, value, code=2), flag)
 
 
 def spend(g, what, reason="cpu_limit"):
