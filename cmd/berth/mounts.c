@@ -30,29 +30,43 @@ static struct str *find_word(struct mount_words *words, struct str key)
 	return str_eq(key, STR("size")) ? &words->size : NULL;
 }
 
+/* "key=value", or a switch. */
+static int read_word(struct str key, struct mount_words *ret, struct err *err)
+{
+	const char *equals = key.len ? memchr(key.at, '=', key.len) : NULL;
+	struct str value = {"", 0}, *word;
+
+	if (equals) {
+		value = (struct str){equals + 1, (size_t)(key.at + key.len - equals) - 1};
+		key.len = (size_t)(equals - key.at);
+	}
+	word = find_word(ret, key);
+	if (is_switch(key) && (!value.len || str_eq(value, STR("true"))))
+		ret->is_read_only = true;
+	else if (word && value.len)
+		*word = value;
+	else
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "--mount wants type=bind,source=DIR,target=DIR[,ro] or "
+			       "type=tmpfs,target=DIR,size=SIZE, and does not know \"%s\"",
+			       screen_text(key).text);
+	return 0;
+}
+
 static int read_mount(const char *text, struct mount_words *ret, struct err *err)
 {
-	struct str rest = str_of(text);
+	int r = 0;
 
-	while (rest.len) {
-		struct str value = str_cut(&rest, ',');
-		struct str key = str_cut(&value, '=');
-		struct str *word = find_word(ret, key);
+	while (*text && r == 0) {
+		size_t len = strcspn(text, ",");
 
-		if (is_switch(key) && (!value.len || str_eq(value, STR("true"))))
-			ret->is_read_only = true;
-		else if (word && value.len)
-			*word = value;
-		else
-			return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-				       "--mount wants type=bind,source=DIR,target=DIR[,ro] or "
-				       "type=tmpfs,target=DIR,size=SIZE, and does not know \"%s\"",
-				       screen_text(key).text);
+		r = read_word((struct str){text, len}, ret, err);
+		text += len + (text[len] == ',');
 	}
-	if (!ret->type.len || !ret->target.len)
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "--mount wants a type (bind or tmpfs) and a target");
-	return 0;
+	if (r == 0 && (!ret->type.len || !ret->target.len))
+		r = err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			    "--mount wants a type (bind or tmpfs) and a target");
+	return r;
 }
 
 static int read_volume(const char *text, struct mount_words *ret, struct err *err)
