@@ -274,7 +274,7 @@ static int lock_once(const struct paths *paths, struct home *home, int *ret, str
  */
 static int lock_home(const struct paths *paths, struct home *home, struct err *err)
 {
-	int fd, r;
+	int fd = -1, r;
 
 	if (snprintf(home->dir, PATH_MAX, "%s/berthd", paths->state_dir) >= PATH_MAX ||
 	    snprintf(home->log, PATH_MAX, "%s/berthd/berthd.log", paths->state_dir) >= PATH_MAX)
