@@ -11,6 +11,7 @@
 
 #include <sqlite3.h>
 
+#include "daemon/reserve.h"
 #include "daemon/store_error.h"
 #include "daemon/store_schema.h"
 
@@ -18,8 +19,9 @@
 #define BATCH_MAX 256  /* operations that share one sync, and then one wake-up of the loop */
 
 struct store {
-	struct sqlite3 *db; /* the thread's while it runs */
-	bool is_locked_out; /* the last wait for a lock was in vain; the thread's */
+	struct sqlite3 *db;     /* the thread's while it runs */
+	struct reserve reserve; /* the thread's, too */
+	bool is_locked_out;     /* the last wait for a lock was in vain; the thread's */
 	enum store_sync sync;
 	char instance[STORE_INSTANCE_LEN + 1];
 	unsigned unfinished; /* submitted, `done` not called yet; the loop's */
@@ -108,6 +110,8 @@ static void run_batch(struct store *store, struct list *batch)
 		/* One wait for one lock: else a full queue would take days to be refused. */
 		sqlite3_busy_timeout(store->db, store->is_locked_out ? 0 : BUSY_MS);
 		op->result = run_op(op, store->db);
+		if (op->result == -ENOSPC && op->is_vital && reserve_spend(&store->reserve))
+			op->result = run_op(op, store->db);
 		store->is_locked_out = op->result == -EBUSY;
 	}
 	if (store->sync != STORE_SYNC_FULL)
@@ -149,6 +153,7 @@ static void run_thread(void *arg)
 		uv_cond_signal(&store->finished_cond);
 		uv_mutex_unlock(&store->mutex);
 		uv_async_send(&store->wake_loop);
+		reserve_keep(&store->reserve);
 	}
 }
 
@@ -395,6 +400,7 @@ int store_open(struct store **ret, uv_loop_t *loop, const char *path, enum store
 		err_wrap(err, r, "the database \"%s\"", path);
 		goto failed;
 	}
+	reserve_init(&store->reserve, path);
 	r = uv_async_init(loop, &store->wake_loop, on_wake_loop);
 	if (r < 0) {
 		err_set(err, r, ERR_INTERNAL, "the store cannot start: %s", uv_strerror(r));

@@ -11,6 +11,8 @@
 #ifndef BERTH_DAEMON_STORE_H
 #define BERTH_DAEMON_STORE_H
 
+#include <stdbool.h>
+
 #include <uv.h>
 
 #include "base/err.h"
@@ -29,6 +31,7 @@ struct store_op {
 	/* Returns 0, or a negative errno with `err` filled in (store_fail() does both). */
 	int (*work)(struct store_op *op, struct sqlite3 *db);
 	void (*done)(struct store_op *op); /* op->result and op->err say how it went */
+	bool is_vital; /* it may use what is kept for when the disk is full; see reserve.h */
 	int result;
 	struct err err;
 };

@@ -64,6 +64,8 @@ int store_sandbox_save(struct store *store, const struct sandbox_fact *fact, enu
 	if (!o)
 		return -ENOMEM;
 	o->part = part;
+	/* One that has lived may be what fills the disk. */
+	o->base.op.is_vital = part == STORE_GENERATION && fact->generation > 1;
 	return store_fact_submit(store, &o->base, work_save);
 }
 

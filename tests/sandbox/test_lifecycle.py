@@ -473,8 +473,43 @@ def test_full_disk(g):
         subprocess.run(["umount", "-l", g.state], check=True)
 
 
+@only("root")
+def test_full_disk_start(g):
+    """On a full disk a sandbox can be started, to be cleaned; what was kept for that is kept again."""
+    image, full = g.path("disk.img"), os.path.join(g.state, "full")
+    reserve = os.path.join(g.state, "berthd", "state.db-reserve")
+    with open(image, "wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
+    os.mkdir(g.state)
+    subprocess.run(["mount", "-o", "loop", image, g.state], check=True)
+    try:
+        g.start()
+        g.out("a", "head -c 8M /dev/zero >big")
+        equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "stop")
+        until(lambda: os.path.exists(reserve), "the reserve")
+        fill(full)
+        equal(g.request("PUT", "/v1/sandbox/b").status, 507, "what is not needed for that")
+        check(os.path.exists(reserve), "the reserve is not for that")
+        equal(g.out("a", "rm big; echo cleaned"), "cleaned\n", "a start without room")
+        check(not os.path.exists(reserve), "the reserve was spent")
+        equal(g.sandbox("a")["generation"], 2, "generation")
+        g.kill_berthd()
+        g.start()
+        equal(g.sandbox("a")["generation"], 2, "it was stored")
+        until(lambda: os.path.exists(reserve), "the reserve again")
+        os.remove(full)
+        equal(g.request("DELETE", "/v1/sandbox/a").status, 204, "delete")
+        end_all(g)
+    finally:
+        if g.berthd and g.berthd.poll() is None:
+            g.kill_berthd()
+        g.kill([pid for pid in (g.monitor_pid(), *g.keepers()) if pid])
+        subprocess.run(["umount", "-l", g.state], check=True)
+
+
 RUNNING = [test_implicit, test_create, test_list, test_workspace_removed, test_too_long, test_generation, test_looking, test_restart_needed,
            test_single_flight, test_delete, test_limits_written, test_limits, test_smallest_limits, test_limits_refused, test_init_killed,
            test_ownership, test_disk_missing, test_disk_missing_crash]
-main([*RUNNING, test_failed_start, test_disk_never_made, test_false_runtime, test_full_disk],
+main([*RUNNING, test_failed_start, test_disk_never_made, test_false_runtime, test_full_disk, test_full_disk_start],
      start=lambda test: test in RUNNING)
