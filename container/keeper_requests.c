@@ -75,6 +75,7 @@ static uint32_t tell_known(struct keeper *k, bool is_counted_only)
 			if (is_counted_only)
 				continue;
 			running.is_frozen = is_frozen(sb);
+			running.is_ephemeral = sb->c.spec.is_ephemeral;
 			if (is_up(sb))
 				tell(k, asker, KEEPER_RUNNING, keeper_running_fields, &running);
 			else

@@ -40,9 +40,8 @@ static void end_life(struct sandbox *sb)
 	duration_format(sb->settings.limits.cpu_time_ms, time);
 	err_set(&err, -ETIME, ERR_CPU_LIMIT,
 		"the sandbox used up the %s of processor time that it has for one life "
-		"(limits.cpu_time_ms): it was ended, its disk is kept, and the next request starts "
-		"it anew",
-		time);
+		"(limits.cpu_time_ms): it was ended%s, and the next request starts it anew",
+		time, sb->is_ephemeral ? "" : ", its disk is kept");
 	sandbox_condemn(sb, &err);
 }
 
@@ -93,6 +92,11 @@ static void judge_memory(struct sandbox *sb, const struct usage_figures *f)
 		return;
 	c.held = (uint64_t)f->held_bytes;
 	c.limit = (uint64_t)f->limit_bytes;
+	/* Another mark was crossed before, or was not. */
+	if (sb->watch.limit_bytes != c.limit || sb->watch.threshold_milli != c.threshold_milli)
+		sb->watch.is_above = false;
+	sb->watch.limit_bytes = c.limit;
+	sb->watch.threshold_milli = c.threshold_milli;
 	if (allowance_crosses(&sb->watch.is_above, c.held, c.limit, c.threshold_milli))
 		event_add(sb, "memory_threshold", write_crossing, &c);
 }

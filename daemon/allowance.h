@@ -36,6 +36,8 @@ struct allowance_watch {
 	struct list link;                  /* among those that are looked at */
 	uint64_t cpu_due_ms, usage_due_ms; /* by the loop's clock */
 	bool is_above;                     /* its threshold of memory */
+	uint64_t limit_bytes;              /* ... by these, when it was last judged */
+	uint32_t threshold_milli;
 	struct usage_wait wait;
 };
 

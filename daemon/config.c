@@ -316,6 +316,8 @@ static int add_bind(struct config *config, struct str value, const char *base_di
 	char path[PATH_MAX];
 	int r, n;
 
+	if (str_eq(value, STR(":ro")))
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "must be " MOUNTS_ALLOWED_WANT);
 	if (is_read_only)
 		value.len -= 3;
 	r = set_path(path, value, base_dir, err);

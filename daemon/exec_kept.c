@@ -66,8 +66,11 @@ static void on_pace(uv_timer_t *timer)
 		exec_resume(e);
 }
 
-/* Who is read at another's expense waits; one that is being ended has little left to say. */
-static void pace(struct exec *e, size_t n)
+/*
+ * Whether its sandbox has said enough for now, and it waits. One that is being ended has little
+ * left to say, and does not.
+ */
+static bool must_wait(struct exec *e)
 {
 	struct sandbox *sb = e->sb;
 	uint64_t now = uv_now(e->kept.pace.loop);
@@ -76,24 +79,27 @@ static void pace(struct exec *e, size_t n)
 		sb->pulled_since_ms = now;
 		sb->pulled_bytes = 0;
 	}
-	sb->pulled_bytes += n;
-	if (sb->pulled_bytes < PACE_BYTES || e->is_ending || e->is_flushing || e->kept.is_paced)
-		return;
+	if (sb->pulled_bytes < PACE_BYTES || e->is_ending || e->is_flushing)
+		return false;
 	e->kept.is_paced = true;
 	for (int i = 0; i < 2; i++)
 		exec_pipe_pause(&e->output[i]);
 	uv_timer_start(&e->kept.pace, on_pace, sb->pulled_since_ms + PACE_MS - now, 0);
+	return true;
 }
 
 /* Its end must not wait for whoever cannot keep what it says. */
 ssize_t exec_kept_pull(struct exec_pipe *pipe, int fd)
 {
 	struct exec *e = pipe->arg;
-	ssize_t n = e->ops->pull(e->arg, pipe == &e->output[1], fd);
+	ssize_t n;
 
+	if (must_wait(e))
+		return -EBUSY;
+	n = e->ops->pull(e->arg, pipe == &e->output[1], fd);
 	if (n > 0) {
 		activity_touch(e->sb);
-		pace(e, (size_t)n);
+		e->sb->pulled_bytes += (size_t)n;
 	}
 	if (n >= 0 || n == -EAGAIN)
 		return n;

@@ -354,9 +354,9 @@ static int check_running(struct exchange *x, const struct sandbox_id *id, struct
 {
 	struct berthd *b = server_arg(exchange_server(x));
 	const struct sandbox *sb = registry_find(b->registry, id);
-	int r = !sb || sb->state == SANDBOX_COLD
-			? 0
-			: allowance_check(b->registry, &settings->limits, err);
+	bool is_asked = sb && sb->state != SANDBOX_COLD &&
+			!settings_limits_equal(&sb->settings.limits, &settings->limits);
+	int r = is_asked ? allowance_check(b->registry, &settings->limits, err) : 0;
 
 	if (r < 0)
 		settings_close(settings);

@@ -124,6 +124,7 @@ static void reply_slept(struct exchange *x, struct sandbox *sb)
 	    (receipt.mode == SLEEP_FREEZE && sb->state == SANDBOX_COLD))
 		receipt = (struct sandbox_receipt){
 			.mode = sb->state == SANDBOX_FROZEN ? SLEEP_FREEZE : SLEEP_STOP,
+			.is_ephemeral = sb->is_ephemeral,
 			.generation = sb->generation,
 			.at_ms = registry_now_ms()};
 	*slept = (struct slept){x, receipt};

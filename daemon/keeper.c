@@ -10,7 +10,7 @@
 #include "base/log.h"
 
 #define TICK_MS  50
-#define CALL_MAX 4096 /* bytes of a request's frame */
+#define CALL_MAX (4096 + MOUNTS_LIST_MAX) /* bytes of a request's frame */
 
 struct keeper {
 	struct keeper_config config;

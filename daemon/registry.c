@@ -360,7 +360,6 @@ static void on_fact(void *arg, const struct sandbox_fact *fact)
 	sb->last_failure = fact->failure;
 	sb->has_disk = fact->has_disk;
 	vigil_load(sb, &fact->oom);
-	sandbox_expiry_load(sb, &fact->sleep);
 	arena_init(&arena, 4 * 1024 * 1024);
 	sb->is_stored = true;
 	if (settings_restore(&arena, fact->settings, &sb->settings, &err) < 0) {
@@ -373,6 +372,8 @@ static void on_fact(void *arg, const struct sandbox_fact *fact)
 		sb->last_failure.at_ms = registry_now_ms();
 	}
 	arena_close(&arena);
+	sb->is_ephemeral = sb->settings.is_ephemeral;
+	sandbox_expiry_load(sb, &fact->sleep);
 }
 
 static void on_process(void *arg, const struct process_fact *fact)

@@ -97,6 +97,7 @@ struct sandbox {
 	uint64_t generation;
 	struct sandbox_failure last_failure;
 	struct sandbox_oom last_oom;
+	bool is_ephemeral; /* the disk of its last life was in memory, whatever is set by now */
 	uint64_t oom_seen; /* kills of this life that were noted */
 	/* Of background output, and since when by the loop's clock: see exec_kept_pull(). */
 	uint64_t pulled_since_ms;

@@ -45,7 +45,12 @@ static void on_saved(void *arg, int result, const struct err *err)
 static struct sleep_fact fact_of(const struct sandbox *sb)
 {
 	bool is_ending = sb->state == SANDBOX_STOPPING && !sb->is_condemned;
-	struct sandbox_receipt stop = {SLEEP_STOP, sb->why, 0, sb->generation, registry_now_ms()};
+	struct sandbox_receipt stop = {
+		.mode = SLEEP_STOP,
+		.why = sb->why,
+		.generation = sb->generation,
+		.at_ms = registry_now_ms(),
+	};
 	const struct sandbox_receipt *last = is_ending ? &stop : &sb->last_sleep;
 	struct sleep_fact fact = {
 		.since_ms = is_ending ? 0 : sb->asleep_since_ms,

@@ -67,9 +67,9 @@ static void finish(struct save *save, int result, const struct err *err)
 	if (is_change)
 		sb->is_changing = false;
 	save->done(save->arg, result, err);
-	free_save(save);
 	if (is_change)
 		sandbox_tell(sb, &sb->changes, sb->is_stored ? NULL : err);
+	free_save(save);
 	sb->saves--; /* which has kept it so far */
 	sandbox_discard(sb);
 }
@@ -101,7 +101,8 @@ static bool has_ended(const struct keeper_answer *answer)
 static void note_limits(struct sandbox *sb, const struct keeper_answer *answer)
 {
 	/* A keeper that was away says what runs when it is back, and is asked then. */
-	if (answer->result == 0 || has_ended(answer) || answer->err.code == ERR_UNAVAILABLE)
+	if (answer->result == 0 || has_ended(answer) ||
+	    !keeper_is_ready(registry_keeper(sb->registry)))
 		return;
 	log_warn("sandbox=%s its limits are not those that are stored: %s", sb->id.text,
 		 answer->err.sentence);
@@ -121,7 +122,8 @@ static void fail_save(struct save *save, int result, const struct err *err)
 {
 	struct sandbox *sb = save->sb;
 
-	if (!save->is_limited || save->generation != sb->generation) {
+	if (!save->is_limited || save->generation != sb->generation || sb->state == SANDBOX_COLD ||
+	    sb->state == SANDBOX_DESTROYING) {
 		finish(save, result, err);
 		return;
 	}

@@ -224,7 +224,11 @@ void sandbox_fall_asleep(struct sandbox *sb, enum slept_why why)
 			 (mode == SLEEP_FREEZE || !activity_is_used(sb));
 
 	sb->why = why;
-	if (sb->state == SANDBOX_RUNNING && is_frozen) {
+	/* An end that cannot be brought to its end is not begun: it works as it is. */
+	if (sb->state == SANDBOX_RUNNING && !is_frozen &&
+	    keeper_check(registry_keeper(sb->registry), NULL) < 0) {
+		activity_go_on(sb);
+	} else if (sb->state == SANDBOX_RUNNING && is_frozen) {
 		sandbox_freeze(sb);
 	} else {
 		sb->is_stop_wanted = true;
@@ -322,7 +326,7 @@ void sandbox_tell_woke(struct sandbox *sb, enum woke_from from)
 	struct sandbox_receipt wake = {
 		.mode = from == WOKE_STOPPED ? SLEEP_STOP : SLEEP_FREEZE,
 		.from = from,
-		.is_ephemeral = sb->settings.is_ephemeral,
+		.is_ephemeral = sb->is_ephemeral,
 	};
 
 	event_add(sb, "woke", write_woke, &wake);
@@ -333,7 +337,7 @@ void sandbox_note_sleep(struct sandbox *sb, enum sleep_mode mode, enum slept_why
 	sb->last_sleep = (struct sandbox_receipt){
 		.mode = mode,
 		.why = why,
-		.is_ephemeral = sb->settings.is_ephemeral,
+		.is_ephemeral = sb->is_ephemeral,
 		.generation = sb->generation,
 		.at_ms = registry_now_ms(),
 	};
@@ -345,7 +349,7 @@ void sandbox_note_sleep(struct sandbox *sb, enum sleep_mode mode, enum slept_why
 
 void sandbox_restore_receipt(struct sandbox *sb, const struct sleep_fact *fact)
 {
-	struct sandbox_receipt last = {.is_ephemeral = sb->settings.is_ephemeral,
+	struct sandbox_receipt last = {.is_ephemeral = sb->is_ephemeral,
 				       .generation = fact->generation,
 				       .at_ms = fact->at_ms};
 
@@ -367,7 +371,7 @@ void sandbox_note_wake(struct sandbox *sb, enum woke_from from)
 	sb->last_wake = (struct sandbox_receipt){
 		.mode = from == WOKE_STOPPED ? SLEEP_STOP : SLEEP_FREEZE,
 		.from = from,
-		.is_ephemeral = sb->settings.is_ephemeral,
+		.is_ephemeral = sb->is_ephemeral,
 		.generation = sb->generation,
 		.at_ms = registry_now_ms(),
 	};

@@ -206,6 +206,7 @@ static void ask_keeper(struct sandbox *sb)
 		fail_start(sb, &err);
 		return;
 	}
+	sb->is_ephemeral = s->is_ephemeral;
 	sb->phase = PHASE_KEEPER;
 	sb->call.done = on_started;
 	keeper_start(keeper_of(sb), &sb->call, &start);
@@ -279,6 +280,7 @@ void sandbox_take_over(struct sandbox *sb, pid_t pid)
 void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
 {
 	sb->is_seen = true;
+	sb->is_ephemeral = running->is_ephemeral;
 	if (sb->is_kill_owed) {
 		sandbox_kill(sb);
 	} else if (is_start_open(sb)) {

@@ -108,11 +108,10 @@ static void condemn(struct sandbox *sb, unsigned timeout_ms)
 
 	duration_format(timeout_ms, time);
 	err_set(&err, -ETIMEDOUT, ERR_EXEC_TRANSPORT_ERROR,
-		"the sandbox's init did not answer for %s: the sandbox was ended, its disk is "
-		"kept, "
-		"and the next request starts it anew (init_timeout in berthd's configuration says "
-		"how long it may take)",
-		time);
+		"the sandbox's init did not answer for %s: the sandbox was ended%s, and the next "
+		"request starts it anew (init_timeout in berthd's configuration says how long it "
+		"may take)",
+		time, sb->is_ephemeral ? "" : ", its disk is kept");
 	sandbox_condemn(sb, &err);
 }
 

@@ -54,6 +54,7 @@ const struct frame_field keeper_running_fields[] = {
 	U64(keeper_running, generation),
 	U32(keeper_running, pid),
 	UP_TO(keeper_running, is_frozen, 1),
+	UP_TO(keeper_running, is_ephemeral, 1),
 	END,
 };
 

@@ -160,7 +160,7 @@ struct keeper_running {
 	struct str id;
 	uint64_t generation;
 	uint32_t pid; /* of init, as the host sees it */
-	uint32_t is_frozen;
+	uint32_t is_frozen, is_ephemeral;
 };
 
 /*

@@ -61,6 +61,8 @@ static void print_state(const struct sandbox_info *info)
 	print_str("network", info->network.mode);
 	if (info->is_read_only)
 		screen_row("read only", "yes");
+	if (info->is_ephemeral)
+		screen_row("disk", "in memory, and new at each start");
 	print_ports(info);
 	print_mounts(info);
 	for (size_t i = 0; i < info->labels.len; i++)
@@ -102,6 +104,9 @@ static void print_limits(const struct sandbox_info *info)
 		screen_row("memory threshold", "%g of it: an event tells when so much is held",
 			   info->limits.memory_threshold);
 	print_size("swap limit", info->limits.swap);
+	print_size("disk limit", info->limits.disk);
+	if (info->limits.inodes)
+		screen_row("inodes limit", "%" PRIu64, info->limits.inodes);
 	if (info->limits.cpus > 0)
 		screen_row("cpu limit", "%g", info->limits.cpus);
 	if (info->limits.cpu_time_ms) {

@@ -46,7 +46,7 @@ static int read_word(struct str key, struct mount_words *ret, struct err *err)
 	else if (word && value.len)
 		*word = value;
 	else
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "--mount wants type=bind,source=DIR,target=DIR[,ro] or "
 			       "type=tmpfs,target=DIR,size=SIZE, and does not know \"%s\"",
 			       screen_text(key).text);
@@ -64,7 +64,7 @@ static int read_mount(const char *text, struct mount_words *ret, struct err *err
 		text += len + (text[len] == ',');
 	}
 	if (r == 0 && (!ret->type.len || !ret->target.len))
-		r = err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		r = err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			    "--mount wants a type (bind or tmpfs) and a target");
 	return r;
 }
@@ -80,7 +80,7 @@ static int read_volume(const char *text, struct mount_words *ret, struct err *er
 	ret->is_read_only = str_eq(way, STR("ro"));
 	if (!ret->source.len || !ret->target.len ||
 	    (way.len && !ret->is_read_only && !str_eq(way, STR("rw"))))
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "--volume wants SRC:DST or SRC:DST:ro, not \"%s\"",
 			       screen_text(str_of(text)).text);
 	return 0;
@@ -94,7 +94,7 @@ static int read_tmpfs(const char *text, struct mount_words *ret, struct err *err
 	ret->target = str_cut(&rest, ':');
 	ret->size = rest;
 	if (!ret->target.len || !ret->size.len)
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "--tmpfs wants DST:SIZE, such as /scratch:256M, not \"%s\"",
 			       screen_text(str_of(text)).text);
 	return 0;
@@ -119,7 +119,7 @@ static int write_source(struct json_writer *w, struct str source, struct err *er
 	}
 	snprintf(path, sizeof(path), "%.*s", STR_ARGS(source));
 	if (!realpath(path, whole))
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "%s cannot be mounted: %m",
+		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST, "%s cannot be mounted: %m",
 			       screen_text(source).text);
 	json_text(w, whole);
 	return 0;

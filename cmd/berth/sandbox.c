@@ -18,6 +18,8 @@ static const struct json_field limits_fields[] = {
 	{ "file_size", JSON_SIZE,   AT(limits.file_size) - AT(limits) },
 	{ "memory_threshold", JSON_NUMBER, AT(limits.memory_threshold) - AT(limits) },
 	{ "cpu_time_ms", JSON_UINT, AT(limits.cpu_time_ms) - AT(limits) },
+	{ "disk",      JSON_SIZE,   AT(limits.disk)      - AT(limits) },
+	{ "inodes",    JSON_UINT,   AT(limits.inodes)    - AT(limits) },
 	{ "*",         JSON_IGNORED },
 	{ NULL },
 };
@@ -118,6 +120,7 @@ static const struct json_field info_fields[] = {
 	{ "last_active_at", JSON_STRING, AT(last_active_at) },
 	{ "restart_needed", JSON_BOOL,   AT(restart_needed) },
 	{ "read_only",      JSON_BOOL,   AT(is_read_only) },
+	{ "ephemeral",      JSON_BOOL,   AT(is_ephemeral) },
 	{ "sleep_after",    JSON_STRING, AT(sleep_after) },
 	{ "max_awake",      JSON_STRING, AT(max_awake) },
 	{ "stop_after",     JSON_STRING, AT(stop_after) },

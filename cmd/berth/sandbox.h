@@ -43,14 +43,14 @@ struct sandbox_port {
 struct sandbox_info {
 	struct str id, state, image, created_at, started_at, last_active_at;
 	uint64_t generation;
-	bool is_read_only, restart_needed, keep_alive, hold_open_sockets;
+	bool is_read_only, is_ephemeral, restart_needed, keep_alive, hold_open_sockets;
 	struct str sleep_after, max_awake, stop_after, delete_after, stop_grace, sleep_mode;
 	struct json_objects holds; /* struct sandbox_hold */
 	bool holds_given;
 	struct str sleeps_at, deletes_at, next_alarm_at;
 	struct sandbox_receipt last_sleep, last_wake;
 	struct {
-		uint64_t memory, swap, cpu_time_ms, pids, files, file_size;
+		uint64_t memory, swap, cpu_time_ms, pids, files, file_size, disk, inodes;
 		double cpus, memory_threshold;
 	} limits;
 	struct {

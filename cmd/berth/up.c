@@ -149,14 +149,14 @@ static int command_fill_binds(struct command *command, const struct call *call, 
 		if (call->given[i].flag != UP_ALLOW_BIND)
 			continue;
 		if (count == MOUNTS_ALLOWED_MAX)
-			return err_set(err, -E2BIG, ERR_INVALID_REQUEST,
+			return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 				       "--allow-bind can be given %d times at most",
 				       MOUNTS_ALLOWED_MAX);
 		r = make_absolute(text, absolute, err);
 		if (r < 0)
 			return r;
 		if (mounts_allowed_parse(str_of(absolute), &allowed) < 0)
-			return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 				       "--allow-bind wants " MOUNTS_ALLOWED_WANT ", not \"%s\"",
 				       screen_text(str_of(text)).text);
 		snprintf(command->binds[count], PATH_MAX, "%.*s%s", STR_ARGS(allowed.path),
@@ -249,7 +249,6 @@ static int lock_once(const struct paths *paths, struct home *home, int *ret, str
 	struct stat st, named;
 	int r;
 
-	note_kept(home);
 	r = make_dir(paths->state_dir, home->dir, err);
 	if (r < 0)
 		return err_wrap(err, r, "the state directory");
@@ -280,6 +279,7 @@ static int lock_home(const struct paths *paths, struct home *home, struct err *e
 	    snprintf(home->log, PATH_MAX, "%s/berthd/berthd.log", paths->state_dir) >= PATH_MAX)
 		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
 			       "the state directory's path is too long");
+	note_kept(home);
 	do
 		r = lock_once(paths, home, &fd, err);
 	while (r == 1);

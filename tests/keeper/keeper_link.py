@@ -23,7 +23,7 @@ FIELDS = {
     FORGET: "id:s generation:Q", GROUP_NEW: "id:s generation:Q",
     GROUP_END: "id:s generation:Q group:I", GROUP_OPEN: "id:s generation:Q group:I", STATS: "id:s generation:Q", USAGE: "id:s generation:Q",
     WELCOME: "version:I abilities:I known:I runtime:s warning:s memory_bytes:Q pids:I files:I",
-    RUNNING: "id:s generation:Q pid:I is_frozen:I", STARTED: "pid:I groups:I has_counter:I has_usage:I",
+    RUNNING: "id:s generation:Q pid:I is_frozen:I is_ephemeral:I", STARTED: "pid:I groups:I has_counter:I has_usage:I",
     FREEZE: "id:s generation:Q", THAW: "id:s generation:Q",
     EXITED: "id:s generation:Q status:I is_known:I oom_kills:Q", DONE: "",
     FAILED: "code:I sentence:s", GROUP: "group:I",
