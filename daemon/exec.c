@@ -29,7 +29,7 @@ void exec_check_drained(struct exec *e)
 	if (e->is_closed || e->state != EXEC_DRAINING ||
 	    (e->is_ending ? !e->is_proven : e->is_paused))
 		return;
-	if (!exec_pipe_drain(&e->output[0]) || !exec_pipe_drain(&e->output[1]))
+	if (!exec_drain_output(e))
 		return;
 	if (e->is_kept && !e->is_ending)
 		exec_kept_exited(e);
@@ -110,14 +110,14 @@ static const struct exec_pipe_ops kept_pipe_ops = {
 void exec_pause(struct exec *exec)
 {
 	exec->is_paused = true;
-	for (int i = 0; i < 2 && !exec->is_ending; i++)
+	for (int i = 0; i < EXEC_STREAMS && !exec->is_ending; i++)
 		exec_pipe_pause(&exec->output[i]);
 }
 
 void exec_resume(struct exec *exec)
 {
 	exec->is_paused = false;
-	for (int i = 0; i < 2 && !exec->kept.is_paced; i++)
+	for (int i = 0; i < EXEC_STREAMS && !exec->kept.is_paced; i++)
 		exec_pipe_resume(&exec->output[i]);
 	exec_check_drained(exec);
 	exec_kept_check(exec);
@@ -143,7 +143,8 @@ bool exec_stdin_is_open(const struct exec *exec)
 /* The writing end of stdin if it has one, then the reading ends; nothing else is let in. */
 static bool are_its_pipes(struct exec *e, const struct channel_frame *f)
 {
-	unsigned outputs = exec_stranger_is_terminal(e->number) ? 1 : 2, inputs;
+	unsigned outputs = exec_stranger_is_terminal(e->number) ? 1 : e->ops->has_reports ? 3 : 2;
+	unsigned inputs;
 
 	if (!e->has_streams)
 		return f->fds_len == 0;
@@ -416,6 +417,8 @@ static int send_exec(struct exec *e, const struct exec_request *r)
 		frame.flags |= AGENT_EXEC_KEPT;
 	if (r->is_terminal)
 		frame.flags |= AGENT_EXEC_TERMINAL;
+	if (e->ops->has_reports)
+		frame.flags |= AGENT_EXEC_REPORTS;
 	if (e->group.fd >= 0)
 		fds[fds_len++] = e->group.fd;
 	if (r->argv.len + r->env.len > ARGS_INLINE_MAX) {
@@ -488,12 +491,12 @@ static struct exec *make(struct sandbox *sb, bool is_kept, const struct exec_ops
 	e->started_ns = uv_hrtime();
 	e->oom_kills = sandbox_oom_kills(sb);
 	list_init(&e->call.link);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < EXEC_STREAMS; i++)
 		exec_pipe_init(&e->output[i], loop, pipes, e);
 	exec_pipe_init(&e->input, loop, pipes, e);
 	uv_timer_init(loop, &e->timer);
 	e->timer.data = e;
-	e->handles = 4;
+	e->handles = EXEC_STREAMS + 2;
 	if (is_kept)
 		exec_kept_init(e);
 	list_append(&sb->execs, &e->link);

@@ -51,6 +51,8 @@ struct exec_shell {
 #define EXEC_UNPROVEN                                                                              \
 	"that nothing of it was left could not be proven, so the whole sandbox was stopped"
 
+enum exec_stream { EXEC_STDOUT, EXEC_STDERR, EXEC_REPORTS, EXEC_STREAMS };
+
 struct exec_ops {
 	void (*output)(void *arg, bool is_stderr, struct str bytes);
 	/* The one end. The exec must not be touched after it. */
@@ -70,7 +72,9 @@ struct exec_ops {
 	 * be kept: the exec is paused until exec_resume(), or if it is being ended the rest is
 	 * dropped. NULL for a session, which has no streams.
 	 */
-	ssize_t (*pull)(void *arg, bool is_stderr, int fd);
+	ssize_t (*pull)(void *arg, enum exec_stream stream, int fd);
+	/* It has reports: they are pulled, too. */
+	bool has_reports;
 	/*
 	 * The main process was reaped, and its output up to then was pulled. `ended` follows with
 	 * the same end when nothing of its tree is left; until then what survivors print is pulled

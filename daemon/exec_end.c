@@ -52,7 +52,7 @@ void exec_close(struct exec *e)
 	list_remove(&e->link);
 	e->sb->execs_len--;
 	keeper_cancel(registry_keeper(e->sb->registry), &e->call);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < EXEC_STREAMS; i++)
 		exec_pipe_close(&e->output[i]);
 	exec_pipe_close(&e->input);
 	if (e->is_kept)
@@ -80,7 +80,11 @@ static bool has_survivors(const struct exec *e)
 		return false;
 	if (e->group.fd >= 0)
 		return !e->is_proven && !exec_group_is_empty(e);
-	return exec_pipe_is_open(&e->output[0]) || exec_pipe_is_open(&e->output[1]);
+	for (int i = 0; i < EXEC_STREAMS; i++) {
+		if (exec_pipe_is_open(&e->output[i]))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -141,7 +145,7 @@ void exec_forget(struct sandbox *sb, uint64_t generation, uint64_t number)
 
 void exec_mark_output(struct exec *e)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < EXEC_STREAMS; i++)
 		exec_pipe_mark(&e->output[i]);
 }
 
@@ -185,7 +189,7 @@ void exec_finish(struct exec *e, struct exec_end *end)
 	if (e->is_unproven)
 		say_unproven(e, end);
 	exec_pipe_close(&e->input);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < EXEC_STREAMS; i++)
 		exec_pipe_discard(&e->output[i]);
 	if (!e->is_kept)
 		exec_forget(e->sb, e->sb->generation, e->number);
@@ -429,7 +433,7 @@ static void end_tree(struct exec *e, enum exec_reason reason)
 	else
 		kill_tree(e);
 	/* What it still says is read, whoever listens: its end must not wait for that. */
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < EXEC_STREAMS; i++)
 		exec_pipe_resume(&e->output[i]);
 }
 
@@ -452,7 +456,7 @@ void exec_kill(struct exec *exec)
 void exec_abandon(struct exec *exec)
 {
 	exec->is_abandoned = true;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < EXEC_STREAMS; i++)
 		exec_pipe_discard(&exec->output[i]);
 	exec_pipe_close(&exec->input);
 	if (exec->state == EXEC_DRAINING && !exec->is_ending)
@@ -461,12 +465,21 @@ void exec_abandon(struct exec *exec)
 		end_tree(exec, EXEC_KILLED);
 }
 
+bool exec_drain_output(struct exec *e)
+{
+	bool is_drained = true;
+
+	for (int i = 0; i < EXEC_STREAMS; i++)
+		is_drained &= exec_pipe_drain(&e->output[i]);
+	return is_drained;
+}
+
 /* A slow client is not waited for: what the pipes hold is little, and read once. */
 void exec_flush_output(struct exec *e)
 {
 	e->is_flushing = true;
 	exec_mark_output(e);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < EXEC_STREAMS; i++) {
 		do
 			exec_pipe_resume(&e->output[i]);
 		while (!exec_pipe_drain(&e->output[i]));

@@ -82,7 +82,7 @@ static bool must_wait(struct exec *e)
 	if (sb->pulled_bytes < PACE_BYTES || e->is_ending || e->is_flushing)
 		return false;
 	e->kept.is_paced = true;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < EXEC_STREAMS; i++)
 		exec_pipe_pause(&e->output[i]);
 	uv_timer_start(&e->kept.pace, on_pace, sb->pulled_since_ms + PACE_MS - now, 0);
 	return true;
@@ -96,7 +96,7 @@ ssize_t exec_kept_pull(struct exec_pipe *pipe, int fd)
 
 	if (must_wait(e))
 		return -EBUSY;
-	n = e->ops->pull(e->arg, pipe == &e->output[1], fd);
+	n = e->ops->pull(e->arg, (enum exec_stream)(pipe - e->output), fd);
 	if (n > 0) {
 		activity_touch(e->sb);
 		e->sb->pulled_bytes += (size_t)n;
@@ -245,8 +245,7 @@ void exec_kept_check(struct exec *e)
 	e->kept.is_marked = true;
 	if (e->is_paused && !e->is_ending)
 		return;
-	if (exec_pipe_drain(&e->output[0]) && exec_pipe_drain(&e->output[1]) &&
-	    e->state == EXEC_SETTLING)
+	if (exec_drain_output(e) && e->state == EXEC_SETTLING)
 		exec_finish(e, &e->kept.end);
 }
 

@@ -34,7 +34,7 @@ struct exec {
 	const struct exec_ops *ops;
 	void *arg;
 
-	struct exec_pipe output[2]; /* stdout, stderr */
+	struct exec_pipe output[EXEC_STREAMS];
 	struct exec_pipe input;
 	struct sandbox_group group;
 	struct hold hold;        /* while it runs, unless it is kept or quiet */
@@ -104,6 +104,8 @@ void exec_finish_lost(struct exec *e, const char *why);
 void exec_check_survivors(struct exec *e);
 /* Nothing lives in its group any more. */
 bool exec_group_is_empty(const struct exec *e);
+/* Some of what its pipes hold; true: all of it was read. */
+bool exec_drain_output(struct exec *e);
 /* What the pipes hold now, at once: nobody will read them again. */
 void exec_flush_output(struct exec *e);
 

@@ -47,9 +47,10 @@ void process_read_end(struct process *p)
 	process_output_close(p);
 }
 
-ssize_t process_output_pull(void *arg, bool is_stderr, int fd)
+ssize_t process_output_pull(void *arg, enum exec_stream stream, int fd)
 {
 	struct process *p = arg;
 
-	return journal_pull(p->journal, is_stderr ? JOURNAL_STDERR : JOURNAL_STDOUT, fd);
+	return journal_pull(p->journal, stream == EXEC_STDERR ? JOURNAL_STDERR : JOURNAL_STDOUT,
+			    fd);
 }

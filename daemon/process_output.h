@@ -8,6 +8,6 @@ int process_output_open(struct process *p, struct err *err);
 /* If nobody needs it any more. */
 void process_output_close(struct process *p);
 /* For exec_ops: `arg` is the process. */
-ssize_t process_output_pull(void *arg, bool is_stderr, int fd);
+ssize_t process_output_pull(void *arg, enum exec_stream stream, int fd);
 
 #endif

@@ -38,7 +38,7 @@
 #include "base/str.h"
 #include "proto/frame.h"
 
-#define AGENT_VERSION 2 /* the newest; what is not said to be newer is of FRAME_VERSION */
+#define AGENT_VERSION 3 /* the newest; what is not said to be newer is of FRAME_VERSION */
 
 #define AGENT_ARGS_MAX   (2 * 1024 * 1024) /* argv and env together; past a frame in a memfd */
 #define AGENT_EXECS_MAX  4096              /* that init keeps track of */
@@ -112,6 +112,7 @@ enum agent_exec_flags {
 	AGENT_EXEC_TERMINAL = 64,  /* on a pty: its input and output are the only streams */
 	AGENT_EXEC_SESSION = 128,  /* a shell that runs commands one by one; it has no streams */
 	AGENT_EXEC_COMMAND = 256,  /* argv's one string is run by the shell of `session` */
+	AGENT_EXEC_REPORTS = 512,  /* version 3: kept, and with a third output, its descriptor 3 */
 };
 
 /* File descriptors: the cgroup's directory, then the memfd, each if its flag is set. */
@@ -128,8 +129,8 @@ struct agent_exec {
 		rows; /* AGENT_EXEC_TERMINAL; each at most AGENT_CELLS_MAX, 0 for the usual */
 };
 
-/* File descriptors: stdin's writing end if there is one, then stdout's and stderr's reading ends.
- */
+/* File descriptors: stdin's writing end if there is one, then the reading ends of stdout, stderr
+ * and reports. */
 struct agent_started {
 	uint64_t exec;
 	uint32_t pid; /* inside; of a command: its session's */

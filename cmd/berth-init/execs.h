@@ -22,7 +22,7 @@
 #include "proto/agent.h"
 
 #define EXECS_BUCKETS 256
-#define EXEC_FDS_MAX  3
+#define EXEC_FDS_MAX  4
 
 enum exec_state { EXEC_STARTING, EXEC_LIVE, EXEC_EXITED, EXEC_LOST };
 

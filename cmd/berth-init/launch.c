@@ -21,16 +21,20 @@
 
 static int take_streams(struct launch *l)
 {
+	unsigned own = l->fds[3] >= 0 ? LAUNCH_STREAMS : 3;
+
 	if (setsid() < 0)
 		return -errno;
-	for (int i = 0; i < 3; i++) {
-		if (l->fds[i] >= 0 && syscall(SYS_dup3, l->fds[i], i, 0) < 0)
+	for (int i = 0; i < (int)own; i++) {
+		/* The last may have its number already. */
+		if (l->fds[i] == i ? fcntl(i, F_SETFD, 0) < 0
+				   : l->fds[i] >= 0 && syscall(SYS_dup3, l->fds[i], i, 0) < 0)
 			return -errno;
 	}
 	if (l->is_terminal && ioctl(0, TIOCSCTTY, 0) < 0)
 		return -errno;
 	/* All others have it already; this is for the one that somebody forgets. */
-	if (syscall(SYS_close_range, 3, UINT_MAX, CLOSE_RANGE_CLOEXEC) < 0)
+	if (syscall(SYS_close_range, own, UINT_MAX, CLOSE_RANGE_CLOEXEC) < 0)
 		return -errno;
 	return 0;
 }
@@ -123,7 +127,7 @@ static int take_user(struct launch *l)
 	if (error < 0 || user->kind == USER_OWN)
 		return error;
 	/* So that /dev/stdout can be opened again. Without CAP_CHOWN it cannot, and that is all. */
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < LAUNCH_STREAMS; i++) {
 		if (l->fds[i] >= 0 && fchown(i, user->uid, user->gid) < 0 && errno != EPERM)
 			return -errno;
 	}

@@ -15,6 +15,7 @@
 #include "proto/agent.h"
 
 #define LAUNCH_STACK_SIZE (64 * 1024)
+#define LAUNCH_STREAMS    4 /* stdin, stdout, stderr, reports */
 
 /* What all launches of a process share; one at a time. Large, and mostly never touched. */
 struct launcher {
@@ -37,8 +38,9 @@ struct launch {
 	bool is_worker; /* the program is our own */
 	bool is_terminal;
 	uint32_t cols, rows; /* of the terminal */
-	int fds[3];          /* the child's ends; -1: init's own, which is /dev/null */
-	int cgroup_fd;       /* or -1 */
+	/* The child's ends; -1: init's own, which is /dev/null; of the last: there is none. */
+	int fds[LAUNCH_STREAMS];
+	int cgroup_fd; /* or -1 */
 	/* Of the failure, when launch_run() says so. */
 	uint32_t stage, error;
 };

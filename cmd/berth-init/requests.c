@@ -15,9 +15,9 @@
 #define EXEC_FLAGS                                                                                 \
 	(AGENT_EXEC_STDIN | AGENT_EXEC_ARGS_IN_FD | AGENT_EXEC_IN_CGROUP | AGENT_EXEC_SUPERVISED | \
 	 AGENT_EXEC_WORKER | AGENT_EXEC_KEPT | AGENT_EXEC_TERMINAL | AGENT_EXEC_SESSION |          \
-	 AGENT_EXEC_COMMAND)
+	 AGENT_EXEC_COMMAND | AGENT_EXEC_REPORTS)
 #define END_SLACK_MS   1000 /* that a supervisor has to say that it could not end its tree */
-#define FILES_PER_KEPT 10   /* of RLIMIT_NOFILE; each holds five, the rest is for others */
+#define FILES_PER_KEPT 12   /* of RLIMIT_NOFILE; each holds up to six, the rest is for others */
 
 static int handle_hello(struct init *init, struct message *m)
 {
@@ -54,11 +54,11 @@ static int make_pipe(struct exec *exec, struct launch *launch, int stream)
 	return 0;
 }
 
-static int make_pipes(struct exec *exec, struct launch *launch, bool has_stdin)
+static int make_pipes(struct exec *exec, struct launch *launch, uint32_t flags)
 {
-	int error = 0, end = launch->is_terminal ? 2 : 3;
+	int error = 0, end = launch->is_terminal ? 2 : flags & AGENT_EXEC_REPORTS ? 4 : 3;
 
-	for (int stream = has_stdin ? 0 : 1; stream < end && error == 0; stream++)
+	for (int stream = flags & AGENT_EXEC_STDIN ? 0 : 1; stream < end && error == 0; stream++)
 		error = make_pipe(exec, launch, stream);
 	return error;
 }
@@ -123,7 +123,7 @@ static void start(struct init *init, struct exec *exec, const struct agent_exec 
 
 	if (error == 0)
 		error = is_session ? session_connect(init, exec)
-				   : make_pipes(exec, launch, has_stdin);
+				   : make_pipes(exec, launch, request->flags);
 	if (error == 0 && request->flags & AGENT_EXEC_COMMAND)
 		error = session_run(init, exec, request, memfd);
 	else if (error == 0 && is_supervised)
@@ -132,7 +132,7 @@ static void start(struct init *init, struct exec *exec, const struct agent_exec 
 		error = session_start(init, exec);
 	else if (error == 0)
 		error = start_plain(init, exec);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < LAUNCH_STREAMS; i++)
 		close_fdp(&launch->fds[i]);
 	init->has_children = true;
 	if (error < 0)
@@ -166,8 +166,11 @@ static struct agent_refused check_exec(struct init *init, const struct agent_exe
 	bool in_cgroup = request->flags & AGENT_EXEC_IN_CGROUP;
 	bool in_fd = request->flags & AGENT_EXEC_ARGS_IN_FD;
 	uint32_t alike = AGENT_EXEC_TERMINAL | AGENT_EXEC_STDIN | AGENT_EXEC_WORKER;
-	bool is_odd = request->flags & AGENT_EXEC_TERMINAL &&
-		      (request->flags & alike) != (AGENT_EXEC_TERMINAL | AGENT_EXEC_STDIN);
+	uint32_t simple = AGENT_EXEC_TERMINAL | AGENT_EXEC_SESSION | AGENT_EXEC_COMMAND;
+	bool is_odd = (request->flags & AGENT_EXEC_TERMINAL &&
+		       (request->flags & alike) != (AGENT_EXEC_TERMINAL | AGENT_EXEC_STDIN)) ||
+		      (request->flags & AGENT_EXEC_REPORTS &&
+		       (request->flags & (simple | AGENT_EXEC_KEPT)) != AGENT_EXEC_KEPT);
 
 	if (request->flags & ~(uint32_t)EXEC_FLAGS || m->fd_count != (unsigned)in_cgroup + in_fd ||
 	    (in_cgroup && request->flags & AGENT_EXEC_SUPERVISED) || is_odd) {
@@ -224,7 +227,8 @@ static int handle_exec(struct init *init, struct message *m)
 	launch->rows = request.rows;
 	launch->stage = AGENT_STAGE_RESOURCES;
 	launch->cgroup_fd = request.flags & AGENT_EXEC_IN_CGROUP ? m->fds[0] : -1;
-	launch->fds[0] = launch->fds[1] = launch->fds[2] = -1;
+	for (int i = 0; i < LAUNCH_STREAMS; i++)
+		launch->fds[i] = -1;
 	memcpy(launch->cwd, request.cwd.at, request.cwd.len);
 	launch->cwd[request.cwd.len] = '\0';
 	start(init, exec, &request, m->fds[launch->cgroup_fd >= 0]);

@@ -137,8 +137,13 @@ static void end_tree(struct supervisor *s)
 /* Keeps what it needs and nothing of init's: its socket, the command's streams, /proc. */
 static int become_supervisor(struct supervisor *s, const struct launch *l)
 {
-	int keep[] = {s->fd,     l->fds[0],  l->fds[1],
-		      l->fds[2], s->proc_fd, l->is_terminal ? l->launcher->pts_fd : -1};
+	int keep[] = {s->fd,
+		      l->fds[0],
+		      l->fds[1],
+		      l->fds[2],
+		      l->fds[3],
+		      s->proc_fd,
+		      l->is_terminal ? l->launcher->pts_fd : -1};
 	unsigned from = 3;
 	sigset_t all;
 
@@ -229,7 +234,7 @@ static bool run(struct supervisor *s, struct launch *l)
 	note.pid = s->pid;
 	tell(s, &note, pidfd);
 	close(pidfd);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < LAUNCH_STREAMS; i++)
 		close_fdp(&l->fds[i]);
 	return supervise(s);
 }

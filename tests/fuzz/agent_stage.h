@@ -233,7 +233,7 @@ static void on_started(void *arg, uint32_t pid)
 		exec_kill(o->exec);
 }
 
-static ssize_t on_pull(void *arg, bool is_stderr, int fd)
+static ssize_t on_pull(void *arg, enum exec_stream stream, int fd)
 {
 	const struct owner *o = arg;
 	char bytes[512];

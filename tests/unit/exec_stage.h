@@ -178,15 +178,15 @@ static void on_started(void *arg, uint32_t pid)
 	t.pid = pid;
 }
 
-static ssize_t on_pull(void *arg, bool is_stderr, int fd)
+static ssize_t on_pull(void *arg, enum exec_stream stream, int fd)
 {
-	size_t *len = &t.pulled_len[is_stderr];
+	size_t *len = &t.pulled_len[stream == EXEC_STDERR];
 	ssize_t n;
 
 	if (t.pull_error)
 		return t.pull_error;
 	check(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
-	n = read(fd, t.pulled[is_stderr] + *len, sizeof(t.pulled[0]) - 1 - *len);
+	n = read(fd, t.pulled[stream == EXEC_STDERR] + *len, sizeof(t.pulled[0]) - 1 - *len);
 	if (n < 0)
 		return -errno;
 	*len += (size_t)n;
