@@ -71,7 +71,7 @@ const { compareExchange, store, load, notify } = Atomics;
 const { inspect } = util;
 const { isPromise, isNativeError, isProxy } = util.types;
 const { writeSync } = fs;
-const { chdir, cwd, reallyExit, stdout, stderr } = process; // the streams, too: their pipes are to block, below
+const { chdir, cwd, nextTick, reallyExit, stdout, stderr } = process; // the streams, too: their pipes are to block, below
 const tick = process._tickCallback;
 const { spawnSync } = require('child_process');
 const binding = process.binding;
@@ -191,6 +191,29 @@ function send(line)
 function report(call, fields)
 {
 	send('{"call":' + call.number + ',' + fields + '}');
+}
+
+// What is printed goes to the pipe at once, and the pipe blocks: it has left before the call is done. A stream of node
+// would remember that it is writing, for ever, when code is ended while it does.
+function makeDirect(stream, handle)
+{
+	handle.setBlocking(true);
+	const { writeBuffer, writeUtf8String } = handle;
+	stream.write = function write(chunk, encoding, callback) {
+		const request = new WriteWrap();
+		request.oncomplete = () => {};
+		request.handle = handle;
+		const then = typeof encoding === 'function' ? encoding : callback;
+		if (typeof chunk === 'string' && (typeof encoding !== 'string' || encoding === 'utf8'))
+			apply(writeUtf8String, handle, [request, chunk]);
+		else if (typeof chunk === 'string' || isView(chunk))
+			apply(writeBuffer, handle, [request, typeof chunk === 'string' ? bufferOf(chunk, encoding) : chunk]);
+		else
+			throw new TypeError('write() takes a string, a Buffer or a Uint8Array, but got ' + cut(shown(chunk), 100));
+		if (typeof then === 'function')
+			nextTick(then);
+		return true;
+	};
 }
 
 function cut(value, most)
@@ -1241,7 +1264,7 @@ function loadModule(call, source, code)
 			initializeImportMeta: (meta) => addMeta(meta, call.file),
 		});
 	} catch (error) {
-		const stack = stackOf(error), match = exec(/^[^\n]*:(\d+)\n[^\n]*\n( *)\^/, decorated(error, stack));
+		const match = exec(/^[^\n]*:(\d+)\n[^\n]*\n(\s*)\^/, decorated(error));
 		fail(call, syntaxError(call, textOf(quietly(() => error.message)), source, match ? [+match[1], match[2].length + 1] : [1, 1]));
 		return;
 	}
@@ -1253,12 +1276,11 @@ function loadModule(call, source, code)
 	}, onError), onError);
 }
 
-// Where a module cannot be read is only told in what node puts before the stack, for its own eyes.
-function decorated(error, stack)
+// Where a module cannot be read is only told in what node puts before the stack, if it is asked to.
+function decorated(error)
 {
-	const { privateSymbols, arrow_message_private_symbol: symbol, getHiddenValue } = quietly(() => binding('util'), {}) || {};
-	const hiddenArrow = privateSymbols ? privateSymbols.arrow_message_private_symbol : symbol;
-	return (hiddenArrow !== undefined && getHiddenValue && quietly(() => getHiddenValue(error, hiddenArrow))) || stack;
+	quietly(() => requireHere('internal/util').decorateErrorStack(error));
+	return stackOf(error);
 }
 
 function linkTo(what)
@@ -1532,6 +1554,7 @@ function listen() {
 	session.connectToMainThread();
 	session.post('Runtime.terminateExecution', () => {
 		session.disconnect();
+		Atomics.store(shared, ${AT}, ${KERNEL});
 		parentPort.postMessage({ call, isEnded: true });
 		setImmediate(listen);
 	});
@@ -1560,7 +1583,7 @@ function watch(call)
 function unwatch()
 {
 	if (compareExchange(shared, AT, WAITS, KERNEL) === IS_ENDED)
-		for (const most = now() + 5000; now() < most;);
+		while (load(shared, AT) === IS_ENDED);
 	store(shared, AT, KERNEL);
 }
 
@@ -1568,8 +1591,6 @@ function onSignal(told)
 {
 	store(shared, HEARD, load(shared, HEARD) + 1);
 	notify(shared, HEARD);
-	if (told.isEnded)
-		store(shared, AT, KERNEL);
 	if (!current || current.number !== told.call)
 		return;
 	if (current.outcome && told.isEnded)
@@ -1649,7 +1670,7 @@ arm();
 keepSignal();
 for (const stream of [stdout, stderr])
 	if (stream._handle && stream._handle.setBlocking)
-		stream._handle.setBlocking(true);
+		makeDirect(stream, stream._handle);
 makeGlobals();
 makeConsole();
 keepAlive();

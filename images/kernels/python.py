@@ -18,6 +18,7 @@ import _thread
 import os
 import sys
 import time
+from atexit import _run_exitfuncs as run_exit_functions
 from _json import encode_basestring, make_encoder, make_scanner
 
 LINE_MAX, TEXT_MAX = 16 << 20, 1 << 20
@@ -47,7 +48,7 @@ class State:
     writers, is_deferred = 0, False  # no line may be broken: SIGINT waits
     is_compiling = False
     flags = 0  # from __future__, of all calls so far
-    loop = task = None
+    main = loop = task = None
     run = value = None  # the module that was loaded, and its last expression
     env = {}
 
@@ -284,6 +285,12 @@ def flush_own():
             pass
 
 
+def system(command, run=os.system):
+    """Runs the command in a subshell, and returns how it ended, as os.system does."""
+    flush_own()
+    return run(command)
+
+
 def flush_all():
     """Also what stands in place of ours, and what C's printf keeps."""
     for file in (sys.stdout, sys.stderr):
@@ -370,20 +377,19 @@ def compile_code(text, file, flags):
     return first, last, flags & FUTURE, names
 
 
-def run_code(codes, namespace):
-    value = None
-    for code in codes:
-        if code:
-            value = eval(code, namespace)
-            if code.co_flags & COROUTINE:
-                value = LOOP.wait_for(value)
-    return value if codes[1] else None
+def run_code(first, last, namespace):
+    """The value of the last expression. If there is an await, all of it runs in the event loop."""
+    if any(code and code.co_flags & COROUTINE for code in (first, last)):
+        return LOOP.wait_for(LOOP.run_code(first, last, namespace))
+    if first:
+        eval(first, namespace)
+    return eval(last, namespace) if last else None
 
 
 def do_code(order):
     first, last, flags, _ = compile_code(order["code"], order.get("file") or f"cell-{order['call']}.py", State.flags)
     State.flags |= flags
-    value = run_code((first, last), sys.modules["__main__"].__dict__)
+    value = run_code(first, last, State.main.__dict__)
     if value is not None:
         builtins._ = value
         report(result={**result_of(value), "is_value": True})
@@ -429,7 +435,7 @@ def serve(order):
     done = "ok"
     if error is not None:
         done = "interrupted" if State.was_interrupted and issubclass(type(error), KeyboardInterrupt) else "error"
-        told = guard(ERRORS.describe, error)[0] or {"name": name_of(type(error)), "message": "", "traceback": []}
+        told = guard(lambda: ERRORS.describe(error))[0] or {"name": name_of(type(error)), "message": "", "traceback": []}
         report(error=told)
     flush_own()
     report(is_last=True, done=done)
@@ -490,8 +496,9 @@ def set_up():
     os.environ.setdefault("MPLBACKEND", "Agg")
     sys.argv, sys.path[:] = [""], ["", *PATH]
     sys.meta_path.insert(0, Watch)
-    sys.modules["__main__"] = main = MODULE("__main__")
-    main.__builtins__, builtins.display = builtins, display
+    os.system = system
+    sys.modules["__main__"] = State.main = MODULE("__main__")
+    State.main.__builtins__, builtins.display = builtins, display
 
 
 def main():
@@ -500,8 +507,7 @@ def main():
     write_all(encode({"ready": True, "language": "python", "version": version, "pid": PID}) + b"\n")
     for line in orders():
         serve(decode(line))
-    import atexit
-    guard(atexit._run_exitfuncs)
+    guard(run_exit_functions)
     guard(flush_all)
     leave(0)
 

@@ -41,6 +41,16 @@ def wait_for(awaitable):
         State.task = None
 
 
+async def run_code(first, last, namespace):
+    value = None
+    for code in (first, last):
+        if code:
+            value = eval(code, namespace)
+            if code.co_flags & kernel.COROUTINE:
+                value = await value
+    return value if last else None
+
+
 def wait_idle():
     """Until there are orders. What the user left to the event loop goes on meanwhile."""
     loop, all_tasks = State.loop, sys.modules["asyncio"].all_tasks

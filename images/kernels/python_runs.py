@@ -23,7 +23,7 @@ def do_load(order):
     kernel.load_module("warnings").showwarning = show_warning
     if "logging" in sys.modules:
         watch_log(sys.modules["logging"])
-    State.value = kernel.run_code((first, last), module.__dict__)
+    State.value = kernel.run_code(first, last, module.__dict__)
     State.run = module
 
 
