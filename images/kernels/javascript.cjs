@@ -1602,14 +1602,13 @@ function onSignal(told)
 // Listeners of code would take the signal away from node's thread.
 function keepSignal()
 {
-	const [listening] = process.listeners('newListener');
-	if (!listening)
-		return;
-	process.removeListener('newListener', listening);
-	process.on('newListener', function (name, listener) {
-		if (name !== 'SIGINT')
-			apply(listening, this, [name, listener]);
-	});
+	for (const listening of process.listeners('newListener')) {
+		process.removeListener('newListener', listening);
+		process.on('newListener', function (name, listener) {
+			if (name !== 'SIGINT')
+				apply(listening, this, [name, listener]);
+		});
+	}
 }
 
 // --- the end that code asks for ---
