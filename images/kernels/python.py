@@ -259,14 +259,18 @@ def guard(function, *arguments, is_armed=True):
 
 # --- what the user's code meets ---
 
-def load_module(name):
-    """Python's own, also if there is a file of that name where the user works."""
+def with_own_path(function, *arguments):
+    """What it imports is Python's own, also if there is a file of that name where the user works."""
     kept = sys.path
     sys.path = PATH
     try:
-        return __import__(name)
+        return function(*arguments)
     finally:
         sys.path = kept
+
+
+def load_module(name):
+    return with_own_path(__import__, name)
 
 
 class Watch:

@@ -1,7 +1,6 @@
 """What the Python kernel says of an error: a part of python.py, its `kernel`."""
 
-import sys
-
+sys = kernel.sys
 SOURCES, State, cut, name_of = kernel.SOURCES, kernel.State, kernel.cut, kernel.name_of
 
 TRACEBACK_LINES, TRACEBACK_LINE_MAX, MESSAGE_MAX = 400, 4 << 10, 64 << 10
@@ -29,7 +28,7 @@ def is_network(error):
 
 def traceback_lines(error):
     """As Python prints it, without frames from here, and without those before the user's first."""
-    waiting = [kernel.load_module("traceback").TracebackException(type(error), error, error.__traceback__)]
+    waiting = [__import__("traceback").TracebackException(type(error), error, error.__traceback__)]
     whole, seen = waiting[0], []
     while waiting:
         one = waiting.pop()
@@ -88,7 +87,7 @@ def describe(error):
     if any(is_network(one) for one in related(error)):
         told["blocked"] = "network"
     try:
-        told["traceback"] = traceback_lines(error)
+        told["traceback"] = kernel.with_own_path(traceback_lines, error)
     except Exception:
         at = f"  File \"{place['file']}\", line {place['line']}" if place.get("line") else ""
         told["traceback"] = ["Traceback (most recent call last):", at, f"{name}: {told['message']}"]

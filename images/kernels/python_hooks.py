@@ -1,6 +1,6 @@
 """What the Python kernel does to modules once they are imported: a part of python.py, its `kernel`."""
 
-import sys
+sys = kernel.sys
 
 
 def find(watch, name, path, target):

@@ -3,8 +3,7 @@
 A part of python.py, its `kernel`.
 """
 
-import sys
-
+sys = kernel.sys
 State, Streams, getpid = kernel.State, kernel.Streams, kernel.getpid
 
 
@@ -22,14 +21,19 @@ def wait_for(awaitable):
     cancelled = sys.modules["asyncio"].CancelledError
 
     async def wait():
-        return await awaitable
+        try:
+            return await awaitable
+        except cancelled as error:
+            if State.was_interrupted:
+                raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
+            raise
 
     task = State.task = loop.create_task(wait())
     try:
         return loop.run_until_complete(task)
-    except cancelled as error:
+    except cancelled:
         if State.was_interrupted:
-            raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
+            raise KeyboardInterrupt from None  # before it began
         raise
     finally:
         if not task.done() and getpid() == kernel.PID:

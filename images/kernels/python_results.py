@@ -1,8 +1,6 @@
 """What the Python kernel shows of a value that has more to show than its text: a part of python.py, its `kernel`."""
 
-import _io
-import sys
-
+_io, sys = kernel._io, kernel.sys
 encode, plain = kernel.encode, kernel.plain
 
 RICH_MAX, PICTURE_MAX = 4 << 20, (8 << 20) * 4 // 3 + 4

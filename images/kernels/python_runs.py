@@ -3,9 +3,7 @@
 A part of python.py, its `kernel`.
 """
 
-import builtins
-import sys
-
+builtins, sys = kernel.builtins, kernel.sys
 SOURCES, State, cut, name_of, report = kernel.SOURCES, kernel.State, kernel.cut, kernel.name_of, kernel.report
 
 LEVELS = (40, "error"), (30, "warn"), (20, "info")
