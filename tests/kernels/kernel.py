@@ -175,7 +175,8 @@ class Kernel:
         end = time.monotonic() + seconds
         while not (value := condition()):
             left = end - time.monotonic()
-            check(left > 0 and self.fds, "in vain waited for", what, *self.strays, self.stderr.decode(errors="replace")[-2000:])
+            check(left > 0 and self.fds, "in vain waited for", what, *self.strays,
+                  self.stderr.decode(errors="replace")[-2000:])
             for fd in select.select(list(self.fds), [], [], left)[0]:
                 self.read(fd, self.fds[fd])
         return value

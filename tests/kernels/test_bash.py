@@ -21,7 +21,8 @@ def test_ready(kernel):
 
 def test_state(kernel):
     """Variables, arrays, functions, options, positions and the folder stay."""
-    kernel.ok("x='a  b'; declare -A m=([k]=v); declare -i n=3; f() { local y=$1; echo \"f$y\"; }; set -- p q; cd /usr; alias l=ls")
+    kernel.ok("x='a  b'; declare -A m=([k]=v); declare -i n=3; f() { local y=$1; echo \"f$y\"; }; set -- p q; cd /usr; "
+              "alias l=ls")
     equal(kernel.ok('n+=2; echo "$x|${m[k]}|$n|$(f 1)|$2|$PWD|$(pwd)"').stdout, b"a  b|v|5|f1|q|/usr|/usr\n")
     kernel.ok("shopt -s nullglob; set -f")
     equal(kernel.ok("shopt nullglob; [[ -o noglob ]] && echo *").stdout, b"nullglob       \ton\n*\n")
@@ -31,7 +32,8 @@ def test_state(kernel):
 
 def test_text(kernel):
     """Every character comes through: escapes, quotes, all of Unicode."""
-    for text in ('a"b', "a\\b", "\\\\", 'x\\"', "tab\there", "ü", "€", "😀", "\x01\x7f", "\\n", "\\u0041", "/", "%s %b", "$x `y`",
+    for text in ('a"b', "a\\b", "\\\\", 'x\\"', "tab\there", "ü", "€", "😀", "\x01\x7f", "\\n", "\\u0041", "/", "%s %b",
+                 "$x `y`",
                  "'", "é" * 50, '"', '\\"\\', "a\r"):
         quoted = "'" + text.replace("'", "'\\''") + "'"
         equal(kernel.ok(f"printf %s {quoted}").stdout, text.encode(), repr(text))
@@ -46,7 +48,8 @@ def test_text(kernel):
 
 def test_order_fields(kernel):
     """cwd and env stay; a folder that is not there is an error of the call."""
-    equal(kernel.ok("echo \"$PWD $A\"; bash -c 'echo $B'", cwd="/usr", env={"A": 'q"\n{x}', "B": "ü", "not a name": "x"}).stdout,
+    equal(kernel.ok("echo \"$PWD $A\"; bash -c 'echo $B'", cwd="/usr",
+                    env={"A": 'q"\n{x}', "B": "ü", "not a name": "x"}).stdout,
           '/usr q"\n{x}\nü\n'.encode())
     equal(kernel.ok("echo \"$PWD $B\"").stdout, "/usr ü\n".encode())
     kernel.run("echo no", cwd="/missing").failed("FileNotFoundError")
@@ -80,7 +83,8 @@ def test_errexit(kernel):
     """set -e ends the call at the command that fails, also in a function, and lasts; set -u likewise."""
     kernel.ok("x=5; set -eo pipefail; f() { false; echo no; }")
     for _ in range(2):
-        for code in ("false; echo no", "f; echo no", "true | false | true; echo no", "y=$(false); echo no", "(false; echo no)"):
+        for code in ("false; echo no", "f; echo no", "true | false | true; echo no", "y=$(false); echo no",
+                     "(false; echo no)"):
             call = kernel.run(code)
             equal((call.failed("ExitStatus")["message"], call.stdout), ("exit status 1", b""), code)
         equal(kernel.ok("if false; then :; fi; false || true; ! true; echo $x").stdout, b"5\n")
@@ -92,7 +96,8 @@ def test_errexit(kernel):
 
 def test_anew(kernel):
     """After an end of the shell itself the same process has all that was there."""
-    kernel.ok("status=mine; state=mine; x='a\n\"b'; declare -A m=([a b]='c d'); declare -rx r=1; f() { echo \"f $x\"; }; cd /usr; shopt -s nullglob")
+    kernel.ok("status=mine; state=mine; x='a\n\"b'; declare -A m=([a b]='c d'); declare -rx r=1; "
+              "f() { echo \"f $x\"; }; cd /usr; shopt -s nullglob")
     for _ in range(3):
         kernel.run("echo ${unknown:?gone}").failed("Exit")
         call = kernel.ok('f; echo "$status $state ${m[a b]} $PWD $$ $r"; shopt -q nullglob; bash -c \'echo $r\'')
@@ -105,7 +110,8 @@ def test_syntax_error(kernel):
     """Errors of syntax have their line; the context lives on, under set -e too."""
     for option in ("set +e", "set -e"):
         kernel.ok(option)
-        for code, line in (("echo 1\nif true; then\n", None), ("x=1\ny=(\n", None), ("echo ok\n\nfi\necho no", 3), ("a ) b", 1)):
+        for code, line in (("echo 1\nif true; then\n", None), ("x=1\ny=(\n", None), ("echo ok\n\nfi\necho no", 3),
+                           ("a ) b", 1)):
             error = kernel.run(code).failed("SyntaxError")
             check(error["is_syntax"] and (line is None or error["line"] == line), code, error)
         kernel.ok("echo fine")
@@ -114,8 +120,9 @@ def test_syntax_error(kernel):
 def test_interrupt(kernel):
     """SIGINT ends what runs, in loops and functions too; variables stay, and between calls it does nothing."""
     kernel.ok("kept=5; g() { echo x; while true; do sleep 0.01; done; }; h() { g; echo no; }")
-    for code in ("echo x; sleep 60; echo no", "echo x; while :; do :; done; echo no", "h; echo no", "echo x; sleep 60 | cat; echo no",
-                 "echo x; y=$(sleep 60); echo no", "echo x; (sleep 60; echo no); echo no", "sleep 60 & echo x; wait; echo no",
+    for code in ("echo x; sleep 60; echo no", "echo x; while :; do :; done; echo no", "h; echo no",
+                 "echo x; sleep 60 | cat; echo no", "echo x; y=$(sleep 60); echo no",
+                 "echo x; (sleep 60; echo no); echo no", "sleep 60 & echo x; wait; echo no",
                  "until echo x; false; do :; done; echo no", "for ((;;)); do echo x; done; echo no"):
         call = kernel.begin(code=code)
         kernel.wait_output(call, b"x")
@@ -132,7 +139,8 @@ def test_descriptors(kernel):
     for fd in [kernel.orders, *(fd for fd, name in kernel.fds.items() if name == "reports")]:
         pipe = os.readlink(f"/proc/self/fd/{fd}")
         check(pipe not in inside, pipe, inside)
-        own = [int(n) for n in os.listdir(f"/proc/{kernel.pid}/fd") if int(n) > 2 and os.readlink(f"/proc/{kernel.pid}/fd/{n}") == pipe]
+        folder = f"/proc/{kernel.pid}/fd"
+        own = [int(n) for n in os.listdir(folder) if int(n) > 2 and os.readlink(f"{folder}/{n}") == pipe]
         check(len(own) == 1 and own[0] >= 20, own)
     equal(kernel.ok("cat; read -r line; echo \"<$line>\"").stdout, b"<>\n")
 
@@ -146,8 +154,10 @@ def test_output(kernel):
 
 def test_hostile(kernel):
     """Code that replaces builtins or sets strange options does not change what is told."""
-    for code in ("set -x", "set -v", "set -o noclobber", "set -o posix; set +o posix", "shopt -s nocasematch extglob", "LC_ALL=C; LANG=xx",
-                 "PATH=/nowhere", "trap 'echo trapped' INT ERR DEBUG; trap - DEBUG", "exec 5>/dev/null 10>/dev/null 11>/dev/null",
+    for code in ("set -x", "set -v", "set -o noclobber", "set -o posix; set +o posix", "shopt -s nocasematch extglob",
+                 "LC_ALL=C; LANG=xx",
+                 "PATH=/nowhere", "trap 'echo trapped' INT ERR DEBUG; trap - DEBUG",
+                 "exec 5>/dev/null 10>/dev/null 11>/dev/null",
                  "unset IFS", "call=9 code=x status=3 i=7 key=z"):
         victim = start()
         try:
@@ -164,7 +174,8 @@ def test_hostile(kernel):
 def test_run(kernel):
     """A run is checked when it is loaded, and runs as a script with INPUT each time that it is invoked."""
     with tempfile.TemporaryDirectory() as folder:
-        call = kernel.load('echo "$INPUT $A"; n=$((n + 1)); echo $n; [[ $INPUT != *fail* ]] || exit 3', env={"A": "b"}, cwd=folder).ok()
+        call = kernel.load('echo "$INPUT $A"; n=$((n + 1)); echo $n; [[ $INPUT != *fail* ]] || exit 3', env={"A": "b"},
+                           cwd=folder).ok()
         equal((call.is_checked, call.stdout), (True, b""))
         for given in ({"a": [1, "x\"y, }"]}, [1, 2], "text", 5, None):
             call = kernel.invoke(input=given).ok()

@@ -100,7 +100,8 @@ def test_await(kernel):
     equal(kernel.ok("import asyncio\nawait asyncio.sleep(0, 'v')").text, "'v'")
     kernel.ok("async def me():\n    return asyncio.get_running_loop()\nfirst = await me()")
     equal(kernel.ok("(await me()) is first").text, "True")
-    kernel.ok("seen = []\nasync def work():\n    for i in range(3):\n        await asyncio.sleep(0.01)\n        seen.append(i)\n"
+    kernel.ok("seen = []\nasync def work():\n    for i in range(3):\n        await asyncio.sleep(0.01)\n"
+              "        seen.append(i)\n"
               "    print('worked')\ntask = asyncio.create_task(work())\nawait asyncio.sleep(0)")
     # Nothing is asked meanwhile.
     kernel.until(lambda: b"worked" in kernel.stdout, "the task between calls")
@@ -112,7 +113,8 @@ def test_await(kernel):
 
 def test_await_error(kernel):
     """An error behind an await is told by the user's lines."""
-    error = kernel.run("import asyncio\nasync def bad():\n    await asyncio.sleep(0)\n    raise ValueError('x')\nawait bad()").failed(
+    error = kernel.run("import asyncio\nasync def bad():\n    await asyncio.sleep(0)\n    raise ValueError('x')\n"
+                       "await bad()").failed(
         "ValueError")
     equal((error["line"], error["file"]), (4, "cell-1.py"))
     equal([line for line in error["traceback"] if line.startswith("  File")],
@@ -203,10 +205,12 @@ def test_limits(kernel):
     """What is too long is cut or left out, and no line is broken."""
     text = kernel.ok("class T:\n    def __repr__(self): return 'x' * 50_000_000\nT()").text
     check(1 << 20 <= len(text) < (1 << 20) + 200 and "50000000" in text[-100:], len(text), text[-100:])
-    result = kernel.ok("class P:\n    def _repr_png_(self): return bytes(9 << 20)\n    def _repr_html_(self): return 'h' * (5 << 20)\n"
+    result = kernel.ok("class P:\n    def _repr_png_(self): return bytes(9 << 20)\n"
+                       "    def _repr_html_(self): return 'h' * (5 << 20)\n"
                        "    def __repr__(self): return 'pic'\nP()").result
     check(result.keys() == {"text", "is_value"} and "png is left out" in result["text"] and "html" in result["text"], result)
-    result = kernel.ok("class Q(P):\n    def _repr_png_(self): return bytes(8 << 20)\n    def _repr_jpeg_(self): return bytes(8 << 20)\n"
+    result = kernel.ok("class Q(P):\n    def _repr_png_(self): return bytes(8 << 20)\n"
+                       "    def _repr_jpeg_(self): return bytes(8 << 20)\n"
                        "    def __repr__(self): return '\\x00' * (1 << 20)\nQ()").result
     equal(("png" in result, "jpeg" in result), (False, False), "both, with such a text, are too many")
     result = kernel.ok("Q.__repr__ = lambda self: 'q'\nQ()").result
@@ -283,9 +287,11 @@ def test_error(kernel):
 def test_error_chain(kernel):
     """Causes stay, each without the kernel's frames, and functions of earlier calls show their lines."""
     kernel.ok("def inner():\n    raise KeyError('k')", file="first.py")
-    error = kernel.run("try:\n    inner()\nexcept KeyError as e:\n    raise RuntimeError('outer') from e").failed("RuntimeError")
+    error = kernel.run("try:\n    inner()\nexcept KeyError as e:\n"
+                       "    raise RuntimeError('outer') from e").failed("RuntimeError")
     text = "\n".join(error["traceback"])
-    for part in ("    raise KeyError('k')", "KeyError: 'k'", "The above exception was the direct cause", "RuntimeError: outer"):
+    for part in ("    raise KeyError('k')", "KeyError: 'k'", "The above exception was the direct cause",
+                 "RuntimeError: outer"):
         check(part in text, part, "in", text)
     check("images/kernels" not in text and "python.py" not in text, text)
     equal((error["line"], error["file"]), (4, "cell-2.py"))
@@ -327,7 +333,8 @@ def test_deep_and_large(kernel):
     """RecursionError and MemoryError are errors like others."""
     error = kernel.run("def f(): return f()\nf()").failed("RecursionError")
     check(len(error["traceback"]) < 500, len(error["traceback"]))
-    kernel.run("import resource\nresource.setrlimit(resource.RLIMIT_AS, (400 << 20, -1))\nx = bytearray(1 << 40)").failed("MemoryError")
+    kernel.run("import resource\nresource.setrlimit(resource.RLIMIT_AS, (400 << 20, -1))\n"
+               "x = bytearray(1 << 40)").failed("MemoryError")
     kernel.run("l = []\nwhile True: l.append(bytearray(10 << 20))").failed("MemoryError")
     kernel.ok("del l")
     equal(kernel.ok("resource.setrlimit(resource.RLIMIT_AS, (-1, -1))\n1").text, "1")

@@ -35,13 +35,15 @@ def test_output_at_once(kernel):
 def test_threads(kernel):
     """Threads print and show during a call and after it; what they show after it belongs to no call."""
     call = kernel.ok("import threading\ngo, shown = threading.Event(), threading.Event()\n"
-                     "def work():\n    display('during')\n    shown.set()\n    go.wait()\n    display('after')\n    print('after', flush=True)\n"
+                     "def work():\n    display('during')\n    shown.set()\n    go.wait()\n    display('after')\n"
+                     "    print('after', flush=True)\n"
                      "t = threading.Thread(target=work)\nt.start()\nshown.wait()\nNone")
     equal([result["text"] for result in call.results], ["'during'"])
     kernel.ok("threading.Timer(0.05, go.set).start()")
     kernel.until(lambda: b"after" in kernel.stdout, "what the thread prints between calls")
     call = kernel.ok("def many():\n    for i in range(200): display('x' * 5000)\n"
-                     "ts = [threading.Thread(target=many) for _ in range(4)]\n[t.start() for t in ts]\n[t.join() for t in ts]\nNone")
+                     "ts = [threading.Thread(target=many) for _ in range(4)]\n[t.start() for t in ts]\n"
+                     "[t.join() for t in ts]\nNone")
     equal(len(call.results), 800, "whole lines of four threads")
 
 
@@ -52,7 +54,8 @@ INTERRUPTED = {
     "loop": "print('x')\nwhile True: pass",
     "await": "import asyncio\nprint('x')\nawait asyncio.sleep(60)\nNone",
     "loop in a coroutine": "import asyncio\nasync def f():\n    print('x')\n    while True: pass\nawait f()",
-    "loop of a task": "import asyncio\nasync def f():\n    print('x')\n    while True: pass\nt = asyncio.ensure_future(f())\nawait t",
+    "loop of a task": "import asyncio\nasync def f():\n    print('x')\n    while True: pass\n"
+    "t = asyncio.ensure_future(f())\nawait t",
     "asyncio.run": "import asyncio\nprint('x')\nasyncio.run(asyncio.sleep(60))",
     "lock": "import threading\nl = threading.Lock(); l.acquire()\nprint('x')\nl.acquire()",
     "child": "import subprocess\nprint('x')\nsubprocess.run(['sleep', '60'])",
@@ -106,7 +109,8 @@ def test_interrupt_often(kernel):
 
 def test_interrupt_caught(kernel):
     """Code that catches the interruption has not ended by it; its own KeyboardInterrupt is an error."""
-    call = kernel.begin(code="import time\ntry:\n    print('x')\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    y = 'caught'\ny")
+    call = kernel.begin(code="import time\ntry:\n    print('x')\n    time.sleep(60)\nexcept KeyboardInterrupt:\n"
+                        "    y = 'caught'\ny")
     kernel.wait_output(call, b"x")
     kernel.interrupt()
     equal(kernel.finish(call).ok().text, "'caught'")
@@ -123,7 +127,8 @@ def test_interrupt_caught(kernel):
 def test_fork(kernel):
     """A forked child is no kernel: it reports nothing, takes no orders, and ends where the code ends."""
     call = kernel.ok("import os\npid = os.fork()\nif pid == 0:\n    display('child')\n    print('child', flush=True)\n"
-                     "else:\n    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n'value of ' + ('child' if not pid else 'parent')")
+                     "else:\n    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+                     "'value of ' + ('child' if not pid else 'parent')")
     equal((call.stdout, [r["text"] for r in call.results]), (b"child\n0\n", ["'value of parent'"]))
     for code, status in (("1/0", 1), ("raise SystemExit(7)", 7), ("raise SystemExit('why')", 1)):
         call = kernel.ok(f"pid = os.fork()\nif pid == 0:\n    {code}\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])")
@@ -158,7 +163,8 @@ def test_descriptors(kernel):
 
 def test_end(kernel):
     """At the end of its orders it runs what atexit has, and does not wait for threads."""
-    kernel.ok("import atexit, threading, time\natexit.register(print, 'bye')\nthreading.Thread(target=time.sleep, args=(60,)).start()")
+    kernel.ok("import atexit, threading, time\natexit.register(print, 'bye')\n"
+              "threading.Thread(target=time.sleep, args=(60,)).start()")
     kernel.close_orders()
     equal((kernel.wait_end(), kernel.stdout), (0, b"bye\n"))
 
@@ -167,16 +173,20 @@ def test_end(kernel):
 
 HOSTILE = {
     "sys.stdout": "import sys, io\nsys.stdout = io.StringIO()\nsys.stderr = None",
-    "a stream that fails": "import sys\nclass S:\n    def flush(self): 1/0\n    def write(self, x): 1/0\nsys.stdout = sys.stderr = S()",
+    "a stream that fails": "import sys\nclass S:\n    def flush(self): 1/0\n    def write(self, x): 1/0\n"
+    "sys.stdout = sys.stderr = S()",
     "closed streams": "import sys\nsys.stdin.close(); sys.stdout.close(); sys.stderr.close()",
     "closed descriptors": "import os\nos.close(0); os.close(1); os.close(2)",
-    "builtins": "import builtins\nfor n in ('print', 'repr', 'len', 'isinstance', 'issubclass', 'type', 'str', 'getattr', 'eval',"
-                " 'exec', 'compile', '__import__', 'dict', 'any', 'next', 'enumerate', 'hasattr', 'callable', 'open', 'list', 'id'):\n"
+    "builtins": "import builtins\n"
+                "for n in ('print repr len isinstance issubclass type str getattr eval exec compile __import__ dict any next '\n"
+                "          'enumerate hasattr callable open list id map min').split():\n"
                 "    setattr(builtins, n, lambda *a, **k: 'lie')",
     "modules": "import json, os, sys, traceback, linecache, signal, time, posix, _thread, _signal\n"
                "for m in (json, os, traceback, linecache, signal, time, posix, _thread, _signal):\n"
-               "    for n in dir(m):\n        if callable(getattr(m, n)) and n[0] != '_': setattr(m, n, lambda *a, **k: 1/0)",
-    "sys": "import sys\nsys.excepthook = sys.displayhook = sys.getrecursionlimit = None\nsys.path = None\nsys.meta_path = []",
+               "    for n in dir(m):\n"
+               "        if callable(getattr(m, n)) and n[0] != '_': setattr(m, n, lambda *a, **k: 1/0)",
+    "sys": "import sys\nsys.excepthook = sys.displayhook = sys.getrecursionlimit = None\nsys.path = None\n"
+    "sys.meta_path = []",
     "sys.modules": "import sys\nsys.modules.clear()",
     "a trace": "import sys\ndef t(*a): raise ValueError('traced')\nsys.settrace(t)\nsys.setprofile(t)",
     "a deep limit": "import sys\nsys.setrecursionlimit(60)",
@@ -269,7 +279,8 @@ def test_run_errors(kernel):
     kernel.load("def main(x):\n    return x.a", file="task.py").ok()
     equal(kernel.invoke(input=[1]).failed("AttributeError")["line"], 2)
     kernel.invoke(input=[1, 2, 3]).failed("TypeError")
-    for code in ("{1}", "object()", "float('nan')", "[float('inf')]", "b'x'", "(l := [], l.append(l))[0]", "10**5000", "{(1,): 1}"):
+    for code in ("{1}", "object()", "float('nan')", "[float('inf')]", "b'x'", "(l := [], l.append(l))[0]", "10**5000",
+                 "{(1,): 1}"):
         kernel.load(f"def main(): return {code}").ok()
         error = kernel.invoke().failed("TypeError")
         check("JSON" in error["message"] or "contains itself" in error["message"], error)
@@ -279,7 +290,8 @@ def test_run_errors(kernel):
 
 def test_run_logs(kernel):
     """logging and warnings are reports in a run, with level and time, and print nothing; not in a context."""
-    code = ("import logging, warnings\nlog = logging.getLogger('mine')\ndef main():\n    logging.debug('d'); log.info('i %d', 5)\n"
+    code = ("import logging, warnings\nlog = logging.getLogger('mine')\ndef main():\n    logging.debug('d'); "
+            "log.info('i %d', 5)\n"
             "    log.warning('w'); log.error('e'); log.critical('c')\n    warnings.warn('careful')\n    print('out')")
     before = time.time()
     check(not kernel.load(code).ok().logs, "too early")
