@@ -11,7 +11,6 @@ compiled when it is needed.
 import builtins
 __builtins__ = dict(vars(builtins))
 
-import _ast
 import _io
 import _signal
 import _thread
@@ -48,7 +47,7 @@ class State:
     writers, is_deferred = 0, False  # no line may be broken: SIGINT waits
     is_compiling = False
     flags = 0  # from __future__, of all calls so far
-    main = loop = task = None
+    ast = main = loop = task = None
     run = value = None  # the module that was loaded, and its last expression
     env = {}
 
@@ -366,17 +365,18 @@ def display(*objects):
 def compile_code(text, file, flags):
     """The statements, and the expression that they end with; each may be None."""
     State.is_compiling = True
+    ast = State.ast = State.ast or __import__("_ast")  # with the first code, as it takes a while
     SOURCES[file] = text
     if linecache := sys.modules.get("linecache"):
         HOOKS.add_lines(linecache, file, text)
     flags |= TOP_LEVEL_AWAIT
     tree = compile(text, file, "exec", flags | ONLY_AST, True)
-    last = tree.body.pop() if tree.body and type(tree.body[-1]) is _ast.Expr else None
-    names = {part.name for part in tree.body if type(part) in (_ast.FunctionDef, _ast.AsyncFunctionDef)}
+    last = tree.body.pop() if tree.body and type(tree.body[-1]) is ast.Expr else None
+    names = {part.name for part in tree.body if type(part) in (ast.FunctionDef, ast.AsyncFunctionDef)}
     first = compile(tree, file, "exec", flags, True) if tree.body else None
     if first:
         flags |= first.co_flags & FUTURE
-    last = compile(_ast.Expression(last.value), file, "eval", flags, True) if last else None
+    last = compile(ast.Expression(last.value), file, "eval", flags, True) if last else None
     State.is_compiling = False
     return first, last, flags & FUTURE, names
 
