@@ -740,16 +740,32 @@ function placeOf(directory)
 
 function importHere(what, how, names)
 {
-	const found = placeOf(cwd()).import(what, how);
-	if (!names)
-		return found;
-	return new SavedPromise((resolve, reject) => settled(found, (namespace) => {
-		for (let i = 0; i < names.length; i++)
+	const here = new SavedError('import');
+	return new SavedPromise((resolve, reject) => settled(placeOf(cwd()).import(what, how), (namespace) => {
+		for (let i = 0; names && i < names.length; i++)
 			if (!hasOwn(namespace, names[i]))
-				reject(new SyntaxError(`The requested module '${what}' does not provide an export named '${names[i]}'`));
+				reject(placed(new SyntaxError(`The requested module '${what}' does not provide an export named '${names[i]}'`), here));
 		resolve(namespace);
-	}, reject));
+	}, (error) => reject(placed(error, here))));
 }
+
+// An error of node's own that has no frame of the code is one of where it was asked for.
+function placed(error, here)
+{
+	if (!isError(error))
+		return error;
+	stackOf(error);
+	stackOf(here);
+	const frames = weakGet(framesOf, error) || [];
+	for (let i = 0; i < frames.length; i++)
+		if (!isNode(frames[i]))
+			return error;
+	weakSet(framesOf, error, weakGet(framesOf, here) || []);
+	return error;
+}
+
+// What require() of a cell is of, as its directory is.
+let cellModule = null;
 
 function makeRequire()
 {
@@ -767,11 +783,16 @@ function global(name, value)
 	defineProperty(globalThis, name, { __proto__: null, value, writable: true, configurable: true });
 }
 
+function placeModule(module, file)
+{
+	module.filename = path.join(cwd(), file);
+	module.paths = Module._nodeModulePaths(cwd());
+}
+
 function newModule(file)
 {
 	const module = new Module(path.join(cwd(), file));
-	module.filename = path.join(cwd(), file);
-	module.paths = Module._nodeModulePaths(cwd());
+	placeModule(module, file);
 	global('module', module);
 	global('exports', module.exports);
 	return module;
@@ -1023,12 +1044,28 @@ function start(call, f)
 		settle();
 	});
 	isInterrupted = isInterrupted || hasSignal();
-	if (isInterrupted && !call.outcome)
+	if (isInterrupted && !call.outcome) {
+		isOnStack = true;
 		interrupt(call);
-	else if (call.outcome)
+		drain();
+		isOnStack = false;
+	}
+	if (call.outcome)
 		complete(call);
 	else
 		watch(call);
+}
+
+// What a call that was ended had still to do at once is not done behind its back, where no signal ends it.
+function drain()
+{
+	step = settle;
+	try {
+		apply(runHere, runner, [{ __proto__: null, timeout: 100 }]);
+	} catch {
+		// It was more than that: V8 has dropped the rest.
+	}
+	step = null;
 }
 
 // Everything that ends a call goes through here, once; what code still does afterwards is nobody's.
@@ -1429,6 +1466,7 @@ function prepareCall(call, order)
 	}
 	global('__dirname', cwd());
 	global('__filename', path.join(cwd(), call.file));
+	placeModule(cellModule, call.file);
 	addMeta(meta, call.file);
 }
 
@@ -1647,7 +1685,7 @@ function makeGlobals()
 	hidden('$berth', freeze(berth));
 	global('require', makeRequire());
 	global('display', display);
-	newModule('[berth]');
+	cellModule = newModule('[berth]');
 }
 
 function keepAlive()
