@@ -1,0 +1,348 @@
+#!/usr/bin/env bash
+# shellcheck disable=SC2317 # traps and the user's code call much of this
+# The kernel of bash contexts and runs, for bash 4.4 and later. README.md says how it is spoken to.
+#
+# Code is sourced by the loop at the end, outside of any function, or what it declares would be local. Only builtins are
+# used, but for `bash -n` after a failure. What must end a call early (SIGINT, exit, set -e) unwinds the sourced code: a
+# DEBUG trap that returns 2 makes bash return from function to function, until it meets our loop again.
+#
+# bash cannot change its group, so that other processes of its user can look into it.
+
+# Moves a descriptor to another number, close-on-exec: what bash keeps of one that is redirected for a while is, at the
+# lowest free number from 10, and so is a copy of that.
+berth_hide() {
+	local free
+	exec {free}</dev/null
+	eval "exec $free<&-; { exec $2<&$free; } $1<&-; exec $1<&-"
+}
+
+berth_orders=$((100 + RANDOM % 400)) berth_reports=$((500 + RANDOM % 400))
+if (($(ulimit -n) < 1000)); then
+	berth_orders=$((20 + RANDOM % 20)) berth_reports=$((40 + RANDOM % 20))
+fi
+if [[ ${1-} == again ]]; then
+	berth_hide "$2" "$berth_orders"
+	berth_hide "$3" "$berth_reports"
+	# shellcheck disable=SC1090 # what the shell before this one was
+	source "/dev/fd/$4" 2>/dev/null
+	eval "exec $4<&-"
+	berth_self=${BASH_SOURCE[0]}
+else
+	berth_hide 0 "$berth_orders"
+	berth_hide 3 "$berth_reports"
+	exec 0</dev/null
+	printf '{"ready":true,"language":"bash","version":"%s","pid":%d}\n' \
+		"${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}.${BASH_VERSINFO[2]}" "$$" >&"$berth_reports"
+	berth_loaded='' berth_options='' berth_self=${BASH_SOURCE[0]}
+fi
+builtin set --
+berth_why='' berth_status=0 berth_is_busy='' berth_text=''
+
+# --- JSON ---
+
+# The text of a JSON string, in $berth_text.
+berth_decode() {
+	local LC_ALL=C s=${1//\\\\/\\x5c} hex low bytes
+	s=${s//\\\//\/}
+	s=${s//\\\"/\"}
+	while [[ $s =~ \\u([0-9a-fA-F]{4}) ]]; do
+		hex=$((16#${BASH_REMATCH[1]})) low=''
+		if ((hex >= 0xD800 && hex < 0xDC00)) && [[ $s =~ \\u([dD][89abAB]..)\\u([dD][c-fC-F]..) ]]; then
+			hex=$((0x10000 + ((16#${BASH_REMATCH[1]} - 0xD800) << 10) + 16#${BASH_REMATCH[2]} - 0xDC00))
+			low="\\\\u${BASH_REMATCH[2]}"
+		fi
+		if ((hex == 0)); then
+			bytes='' # no variable can hold it
+		elif ((hex < 0x80)); then
+			printf -v bytes '\\x%02x' "$hex"
+		elif ((hex < 0x800)); then
+			printf -v bytes '\\x%02x' $((0xC0 | hex >> 6)) $((0x80 | hex & 63))
+		elif ((hex < 0x10000)); then
+			printf -v bytes '\\x%02x' $((0xE0 | hex >> 12)) $((0x80 | hex >> 6 & 63)) $((0x80 | hex & 63))
+		else
+			printf -v bytes '\\x%02x' $((0xF0 | hex >> 18)) $((0x80 | hex >> 12 & 63)) $((0x80 | hex >> 6 & 63)) \
+				$((0x80 | hex & 63))
+		fi
+		s=${s//\\u${BASH_REMATCH[1]}$low/$bytes}
+	done
+	printf -v berth_text '%b' "$s"
+}
+
+# A JSON string of the text, in $berth_text.
+berth_encode() {
+	local LC_ALL=C s=${1//\\/\\\\} i byte
+	s=${s//\"/\\\"}
+	s=${s//$'\n'/\\n}
+	s=${s//$'\t'/\\t}
+	for ((i = 1; i < 32; i++)); do
+		printf -v byte '\\x%02x' "$i"
+		printf -v byte '%b' "$byte"
+		[[ $s != *"$byte"* ]] || s=${s//"$byte"/ }
+	done
+	berth_text="\"$s\""
+}
+
+# Takes an order apart: $call, $code, $load, $cwd, $env (names and values in turn) and $input, JSON as it stands.
+# A line that is split at its quotes is structure and strings in turn; a quote behind a backslash goes on with its string.
+berth_parse() {
+	local LC_ALL=C IFS='"' parts=() part text='' is_text='' depth=0 key='' keys=() raw='' ends
+	read -r -a parts <<<"$1"
+	for part in "${parts[@]}"; do
+		if [[ $is_text ]]; then
+			text+=$part
+			ends=${part##*[!\\]}
+			if ((${#ends} % 2)); then
+				text+='"'
+				continue
+			fi
+			is_text=''
+			[[ ! $raw ]] || raw+="\"$text\""
+			continue
+		fi
+		berth_meet "$part"
+		is_text=1
+	done
+}
+
+# Structure, of which `text` is the string before it: a key if a colon follows, or else the value of the newest key.
+berth_meet() {
+	local rest=${1#"${1%%[![:space:]]*}"} at
+	if [[ $rest == :* && ! $raw ]]; then
+		berth_decode "$text"
+		key=$berth_text rest=${rest#:} rest=${rest#"${rest%%[![:space:]]*}"}
+		[[ $key != call ]] || call=${rest%%[!0-9]*}
+		if [[ ${keys[depth - 1]-} == invoke && $key == input ]]; then
+			raw=' ' ends_at=$depth
+		fi
+	elif [[ $text || $key ]] && [[ ! $raw ]]; then
+		berth_value
+	fi
+	text=''
+	while [[ $rest ]]; do
+		at=${rest:0:1} rest=${rest:1}
+		case $at in
+		'{' | '[') keys[depth]=$key depth=$((depth + 1)) key='' ;;
+		'}' | ']') depth=$((depth - 1)) ;;
+		esac
+		if [[ $raw ]]; then
+			if ((depth < ends_at)) || { [[ $at == , ]] && ((depth == ends_at)); }; then
+				input=${raw# } raw='' key=''
+			else
+				raw+=$at
+			fi
+		fi
+	done
+}
+
+berth_value() {
+	berth_decode "$text"
+	case ${keys[depth - 1]-}.$key in
+	env.*) env+=("$key" "$berth_text") ;;
+	.code) code=$berth_text ;;
+	.load) load=$berth_text ;;
+	.cwd) cwd=$berth_text ;;
+	esac
+	key=''
+}
+
+# --- calls ---
+
+berth_report() {
+	printf '{"call":%s,%s}\n' "$berth_call" "$1" >&"$berth_reports"
+}
+
+# Reads an order, and sets where its code runs. It fails when there are no more.
+berth_next() {
+	local - IFS=$' \t\n' line part
+	builtin set +efuxC
+	while :; do
+		line=''
+		while ! IFS= read -r -u "$berth_orders" part; do
+			(($? > 128)) || return 1
+			line+=$part
+		done
+		if berth_begin "$line$part"; then
+			return 0
+		fi
+	done
+}
+
+# False if the call is done already.
+# The user's own names are hidden by ours only here; code that makes one of ours readonly has no context any more.
+berth_begin() {
+	local call='' code='' load='' cwd='' env=() input='' ends_at=0 i
+	berth_parse "$1"
+	berth_call=$call berth_why='' berth_status=0 berth_code=$code
+	if [[ $cwd ]] && ! cd -- "$cwd"; then
+		berth_fail FileNotFoundError "there is no folder $cwd, or it cannot be entered"
+		return 1
+	fi
+	for ((i = 0; i < ${#env[@]}; i += 2)); do
+		if [[ ${env[i]} =~ ^[A-Za-z_][A-Za-z_0-9]*$ ]]; then
+			declare -gx "${env[i]}=${env[i + 1]}"
+		fi
+	done
+	if [[ $load ]]; then
+		berth_loaded=$load
+		if berth_is_wrong "$load"; then
+			berth_loaded=''
+			berth_fail SyntaxError "$berth_message" ",\"is_syntax\":true,\"line\":$berth_line"
+		else
+			berth_report '"checked":true'
+			berth_report '"done":"ok"'
+		fi
+		return 1
+	fi
+	if [[ $1 == *'"invoke"'* && ! $code ]]; then
+		if [[ ! $berth_loaded ]]; then
+			berth_fail LookupError "there is no code that was loaded"
+			return 1
+		fi
+		export INPUT=$input
+		berth_code="($berth_loaded"$'\n)' # each time anew: nothing of it stays
+		berth_is_run=1
+	else
+		berth_is_run=''
+	fi
+	berth_is_busy=1
+	trap berth_interrupt INT
+}
+
+# With "name", "message", and more members of the error.
+berth_fail() {
+	berth_encode "$2"
+	local message=$berth_text
+	berth_encode "$1: $2"
+	berth_report "\"error\":{\"name\":\"$1\",\"message\":$message,\"traceback\":[$berth_text]${3-}}"
+	berth_report "\"done\":\"${4-error}\""
+}
+
+# True if bash cannot read it: why is in $berth_message and $berth_line then.
+berth_is_wrong() {
+	local more=()
+	! shopt -q extglob || more=(-O extglob)
+	berth_message=$(LC_ALL=C "$BASH" "${more[@]}" -n /dev/stdin <<<"$1" 2>&1 >/dev/null) && return 1
+	berth_message=${berth_message%%$'\n'*}
+	berth_line=1
+	if [[ $berth_message =~ line\ ([0-9]+):\ (.*) ]]; then
+		berth_line=${BASH_REMATCH[1]} berth_message=${BASH_REMATCH[2]}
+	fi
+}
+
+# After the code, with its status.
+berth_end() {
+	local status=$1 IFS=$' \t\n' why=$berth_why
+	if [[ $- == *e* ]]; then
+		builtin set +e
+		berth_options+=e
+	fi
+	local -
+	builtin set +fuxC
+	berth_is_busy=''
+	case $why in
+	interrupt) berth_fail Interrupted "the call was interrupted" '' interrupted ;;
+	*)
+		[[ ! $why ]] || status=$berth_status
+		if ((status == 0)) && [[ ! $why ]]; then
+			[[ ! $berth_is_run ]] || berth_report '"value":null,"nothing":true'
+			berth_report '"done":"ok"'
+		elif [[ ! $berth_is_run ]] && berth_is_wrong "$berth_code"; then
+			berth_fail SyntaxError "$berth_message" ",\"is_syntax\":true,\"line\":$berth_line"
+		elif [[ $why == exit ]]; then
+			berth_fail Exit "exit $status"
+		else
+			berth_fail ExitStatus "exit status $status"
+		fi
+		;;
+	esac
+}
+
+# --- the ends that code can come to ---
+
+berth_unwind() {
+	berth_why=$1 berth_status=$2
+	shopt -s extdebug
+	trap berth_step DEBUG
+}
+
+# Before every command of the code that is left: 2 has bash return from where it is.
+berth_step() {
+	((${#FUNCNAME[@]} > 2)) && return 2
+	trap - DEBUG
+	shopt -u extdebug
+	builtin set -E # which goes with extdebug
+}
+
+berth_interrupt() {
+	[[ ! $berth_is_busy || $berth_why ]] || berth_unwind interrupt 130
+}
+
+# In place of the builtin: it ends the call, and not the shell that the next one needs.
+exit() {
+	local status=${1-$?}
+	((BASH_SUBSHELL == 0)) || builtin exit "$status"
+	[[ $berth_is_busy ]] || builtin exit "$status"
+	berth_unwind exit "$status"
+}
+
+# Of every command that fails and is not asked whether it does. Under set -e the shell would end after this.
+berth_failed() {
+	if [[ $- == *e* && $BASH_SUBSHELL == 0 && $berth_is_busy ]]; then
+		builtin set +e
+		berth_options+=e
+		[[ $berth_why ]] || berth_unwind errexit "$1"
+	fi
+}
+
+# All that lives in this shell, but for what every shell has of its own.
+berth_tell() {
+	for berth_name in $(compgen -v); do
+		case $berth_name in
+		berth_orders | berth_reports | berth_name | BASH* | COMP_* | DIRSTACK | EPOCH* | EUID | FUNCNAME | GROUPS) ;;
+		LINENO | PIPESTATUS | PPID | *RANDOM | SECONDS | SHELLOPTS | UID | _) ;;
+		*) declare -p "$berth_name" ;;
+		esac
+	done
+	declare -f
+	shopt -p
+	alias -p
+	builtin set +o
+}
+
+# Something ends the shell itself: builtin exit, a variable that set -u does not know, an error that bash does not survive.
+# The same process begins anew then, with all that can be told of variables, functions and options.
+berth_last_words() {
+	berth_status=$? # no names of ours that could be the user's: they are told, too
+	[[ $berth_is_busy && $BASHPID == "$$" ]] || return 0
+	{
+		[[ $- != *e* ]] || berth_options+=e
+		builtin set +efx
+		IFS=$' \t\n'
+		berth_is_busy='' berth_why=${berth_why:-exit}
+		berth_end "$berth_status"
+		berth_state=$(berth_tell)
+	} 2>/dev/null
+	# A copy at 0 or 1 is not close-on-exec, and so is a copy of that.
+	exec {berth_stdout}>&1 1>&"$berth_reports" 0<&"$berth_orders"
+	exec {berth_new_reports}>&1 {berth_new_orders}<&0 1>&"$berth_stdout" 0</dev/null
+	eval "exec $berth_stdout>&-"
+	exec {berth_new_state}<<<"$berth_state"
+	exec "$BASH" "$berth_self" again "$berth_new_orders" "$berth_new_reports" "$berth_new_state"
+}
+
+trap berth_last_words EXIT
+trap 'berth_failed "$?"' ERR
+trap '' INT
+builtin set -E
+while { berth_next; } 2>/dev/null; do
+	[[ $berth_options != *e* ]] || builtin set -e
+	berth_options=''
+	# shellcheck disable=SC1091 # it is what the user wrote
+	source /dev/stdin <<<"$berth_code"
+	{
+		berth_status_now=$?
+		trap '' INT
+		berth_end "$berth_status_now"
+	} 2>/dev/null
+done
+builtin exit 0

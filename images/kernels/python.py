@@ -1,0 +1,519 @@
+"""The kernel of Python contexts and runs, for Python 3.9 and later. README.md says how it is spoken to.
+
+The user's code lives in this process and may replace whatever it can reach: sys.stdout, builtins, functions of
+modules. So what is needed here is taken at the start, before there is such code, and not looked up later. Little is
+imported then, as each import is paid for by everyone who waits for a context: `json`, `ast`, `signal` alone would
+double the time of a start, and what they stand on does not. What few calls need is in parts beside this file, which are
+compiled when it is needed.
+"""
+
+# Functions keep the builtins that they are defined with.
+import builtins
+__builtins__ = dict(vars(builtins))
+
+import _io
+import _signal
+import _thread
+import os
+import sys
+import time
+from atexit import _run_exitfuncs as run_exit_functions
+from _json import encode_basestring, make_encoder, make_scanner
+
+LINE_MAX, TEXT_MAX = 16 << 20, 1 << 20
+DEPTH_MAX = 28  # of values: berthd reads 32 levels, some of which are the report's own
+JSON_ITEMS_MAX = 100_000
+ONLY_AST, TOP_LEVEL_AWAIT, FUTURE, COROUTINE = 0x400, 0x2000, 0x1FE0000, 0x80  # compile()'s, and flags of code
+KERNEL = os.path.abspath(__file__)
+PID, MAIN_THREAD = os.getpid(), _thread.get_ident()
+PATH = [folder for folder in sys.path if folder not in ("", os.path.dirname(KERNEL))]
+MODULE = type(sys)
+
+close, dup2, fstat, getpid, os_open, read, write, leave = (
+    os.close, os.dup2, os.fstat, os.getpid, os.open, os.read, os.write, os._exit)
+get_ident, set_signal, settrace, setprofile, now = (
+    _thread.get_ident, _signal.signal, sys.settrace, sys.setprofile, time.time)
+get_recursion_limit, set_recursion_limit = sys.getrecursionlimit, sys.setrecursionlimit
+name_of = type.__dict__["__name__"].__get__
+
+
+class State:
+    """What the signal handler, other threads and forked children look at."""
+
+    call = None  # the number of the one that runs
+    is_run = False  # it is load or invoke
+    is_armed = False  # SIGINT may raise
+    was_interrupted = False
+    writers, is_deferred = 0, False  # no line may be broken: SIGINT waits
+    is_compiling = False
+    flags = 0  # from __future__, of all calls so far
+    ast = main = loop = task = None
+    run = value = None  # the module that was loaded, and its last expression
+    env = {}
+
+
+class Streams:
+    """Descriptors at numbers that nobody knows, and what sys.stdin and so on are."""
+
+    orders = reports = null = -1
+    spares = {}
+    files = {}
+
+
+WATCHED = {"linecache", "logging", "matplotlib.pyplot", "subprocess"}
+SOURCES = {}  # by file name: what the user's lines were
+
+
+class Part:
+    """A file python_NAME.py beside this one. It is read at the start, and knows us as `kernel`."""
+
+    files = {KERNEL}
+
+    def __init__(self, name):
+        self.path = f"{KERNEL[:-3]}_{name}.py"
+        self.files.add(self.path)
+        with _io.FileIO(self.path) as file:
+            self.text, self.names = file.read(), None
+
+    def __getattr__(self, name):
+        if self.names is None:
+            names = {"__builtins__": __builtins__, "__name__": self.path, "__file__": self.path, "kernel": OWN_MODULE}
+            exec(compile(self.text, self.path, "exec", 0, True), names)
+            self.names = names
+        return self.names[name]
+
+
+OWN_MODULE = sys.modules["__main__"]  # it lives as long as this name
+RESULTS, ERRORS, HOOKS, LOOP, RUNS = map(Part, ("results", "errors", "hooks", "loop", "runs"))
+
+
+# --- JSON ---
+
+def refuse(value):
+    raise TypeError(f"{name_of(type(value))} is not JSON")
+
+
+class Syntax:
+    strict, object_hook, object_pairs_hook = False, None, None
+    parse_float, parse_int, parse_constant = float, int, float
+
+
+def tolerant_int(text):
+    """Of digits that are too many for int()."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+encode_chunks = make_encoder(None, refuse, encode_basestring, None, ":", ",", False, False, False)
+decode_at = make_scanner(Syntax)
+
+
+def encode(value):
+    return "".join(encode_chunks(value, 0)).encode("utf-8", "replace")
+
+
+def decode(line):
+    text = line.decode("utf-8", "replace").strip()
+    try:
+        return decode_at(text, 0)[0]
+    except ValueError:
+        Syntax.parse_int = tolerant_int
+        return make_scanner(Syntax)(text, 0)[0]
+    finally:
+        Syntax.parse_int = int
+
+
+def plain(value, room, depth=DEPTH_MAX):
+    """A copy of what has a form in JSON; room[0] is how many parts it may have."""
+    room[0] -= 1
+    if depth < 0 or room[0] < 0:
+        raise TypeError(f"the value is nested deeper than {DEPTH_MAX}, or contains itself" if depth < 0 else "it is large")
+    if value is None or value is True or value is False:
+        return value
+    kind = type(value)
+    if issubclass(kind, str):
+        return str.__str__(value)
+    if issubclass(kind, int):
+        if int.bit_length(value) > 14000:
+            raise TypeError("an integer of so many digits has no form in JSON")
+        return int.__add__(value, 0)
+    if issubclass(kind, float):
+        if float.__sub__(value, value) != 0:
+            raise TypeError(f"{float.__repr__(value)} has no form in JSON")
+        return float.__add__(value, 0.0)
+    if issubclass(kind, (list, tuple)):
+        return [plain(item, room, depth - 1) for item in value]
+    if issubclass(kind, dict):
+        return {plain_key(key): plain(item, room, depth - 1) for key, item in value.items()}
+    raise TypeError(f"a value of type {name_of(kind)} has no form in JSON")
+
+
+def plain_key(key):
+    if type(key) is str:
+        return key
+    if key is None or issubclass(type(key), (str, int, float)):
+        key = plain(key, [1])
+        return key if type(key) is str else encode(key).decode()
+    raise TypeError(f"a key of type {name_of(type(key))} has no form in JSON")
+
+
+# --- orders and reports ---
+
+class Lines:
+    """Reports that wait, as one is being written: by another thread, or by us, where a destructor came between."""
+
+    lock, waiting, is_writing = _thread.RLock(), [], False
+
+
+def write_all(data):
+    try:
+        while data:
+            data = data[write(Streams.reports, data):]
+    except OSError:
+        leave(1)  # nobody listens
+
+
+def send(line, number, is_last=False):
+    is_main = get_ident() == MAIN_THREAD
+    State.writers += is_main
+    try:
+        with Lines.lock:
+            if State.call == number and getpid() == PID:
+                Lines.waiting.append(line)
+                if is_last:
+                    State.call = None
+            while Lines.waiting and not Lines.is_writing:
+                Lines.is_writing = True
+                write_all(Lines.waiting.pop(0))
+                Lines.is_writing = False
+    finally:
+        State.writers -= is_main
+    if is_main and not State.writers and State.is_deferred:
+        State.is_deferred = False
+        if State.is_armed:
+            raise KeyboardInterrupt
+
+
+def report(is_last=False, **what):
+    """Of the call that runs; after it nothing can be told any more."""
+    number = State.call
+    if number is None or getpid() != PID:
+        return
+    line = encode({"call": number, **what})
+    if len(line) >= LINE_MAX:
+        raise ValueError(f"{len(line)} bytes are more than can be told: the limit is {LINE_MAX}")
+    send(line + b"\n", number, is_last)
+
+
+def orders():
+    unread = b""
+    while True:
+        line, end, rest = unread.partition(b"\n")
+        if end:
+            unread = rest
+            yield line
+            continue
+        parts = [unread]
+        while b"\n" not in parts[-1]:
+            if State.loop:
+                guard(LOOP.wait_idle, is_armed=False)  # it is the user's; the read below waits as well
+            data = read(Streams.orders, 1 << 20)
+            if not data:
+                return
+            parts.append(data)
+        unread = b"".join(parts)
+
+
+# --- interruption ---
+
+def on_interrupt(_number, frame):
+    """Raises in the user's code, or lets what it awaits raise."""
+    if not State.is_armed or frame.f_code is guard.__code__:
+        return  # nothing runs, or what ran has just ended
+    State.was_interrupted = True
+    if State.writers:
+        State.is_deferred = True
+        return
+    task, asyncio = State.task, sys.modules.get("asyncio")
+    if task and not task.done() and State.loop.is_running() and not asyncio.current_task(State.loop):
+        task.cancel()
+        State.loop.call_soon_threadsafe(int)  # wakes it
+        return
+    raise KeyboardInterrupt
+
+
+def guard(function, *arguments, is_armed=True):
+    """(what it returns, None) or (None, what it raised)."""
+    try:
+        try:
+            State.is_armed = is_armed
+            return function(*arguments), None
+        finally:
+            State.is_armed = State.is_deferred = False
+    except BaseException as error:
+        return None, error
+
+
+# --- what the user's code meets ---
+
+def with_own_path(function, *arguments):
+    """What it imports is Python's own, also if there is a file of that name where the user works."""
+    kept = sys.path
+    sys.path = PATH
+    try:
+        return function(*arguments)
+    finally:
+        sys.path = kept
+
+
+def load_module(name):
+    return with_own_path(__import__, name)
+
+
+class Watch:
+    """A finder that lets hooks know of modules that some of what is promised hangs on."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return HOOKS.find(Watch, name, path, target) if name in WATCHED else None
+
+
+def flush_own():
+    for file in Streams.files.values():
+        try:
+            file.flush()
+        except (OSError, ValueError):
+            pass
+
+
+def system(command, run=os.system):
+    """Runs the command in a subshell, and returns how it ended, as os.system does."""
+    flush_own()
+    return run(command)
+
+
+def flush_all():
+    """Also what stands in place of ours, and what C's printf keeps."""
+    for file in (sys.stdout, sys.stderr):
+        if not any(file is own for own in Streams.files.values()):
+            try:
+                file.flush()
+            except Exception:
+                pass
+    flush_own()
+    if "ctypes" in sys.modules:
+        try:
+            sys.modules["ctypes"].CDLL(None).fflush(None)
+        except Exception:
+            pass
+
+
+def set_streams():
+    """Opens again what the user's code closed: exit() closes sys.stdin."""
+    for fd, spare in Streams.spares.items():
+        try:
+            fstat(fd)
+        except OSError:
+            dup2(spare, fd)
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        old = Streams.files.get(name)
+        try:
+            old.flush()
+        except (AttributeError, ValueError, OSError):
+            buffered = (_io.BufferedWriter if fd else _io.BufferedReader)(_io.FileIO(fd, "w" if fd else "r", closefd=False))
+            new = Streams.files[name] = _io.TextIOWrapper(
+                buffered, "utf-8", "backslashreplace" if fd == 2 else "surrogateescape", line_buffering=fd > 0)
+            new.mode = "w" if fd else "r"
+            if old is None or getattr(sys, name, None) is old:
+                setattr(sys, name, new)
+            setattr(sys, f"__{name}__", new)
+
+
+def cut(text, most):
+    if len(text) * 4 <= most:
+        return text
+    data = text.encode("utf-8", "replace")
+    if len(data) <= most:
+        return text
+    return data[:most].decode("utf-8", "ignore") + f"\n[cut here: these are {most} of {len(data)} bytes]"
+
+
+def result_of(value):
+    """How it is shown. All but the plainest are asked what they look like."""
+    if type(value) not in (bool, int, float, str, list, dict):
+        return RESULTS.result_of(value)
+    result = {"text": cut(repr(value), TEXT_MAX)}
+    try:
+        copy = plain(value, [JSON_ITEMS_MAX])
+        if len(encode(copy)) <= TEXT_MAX:
+            result["json"] = copy
+    except TypeError:
+        pass
+    return result
+
+
+def display(*objects):
+    """Shows each of the objects as a result of the call that runs."""
+    for value in objects:
+        report(result=result_of(value))
+
+
+# --- calls ---
+
+def compile_code(text, file, flags):
+    """The statements, and the expression that they end with; each may be None."""
+    State.is_compiling = True
+    ast = State.ast = State.ast or __import__("_ast")  # with the first code, as it takes a while
+    SOURCES[file] = text
+    if linecache := sys.modules.get("linecache"):
+        HOOKS.add_lines(linecache, file, text)
+    flags |= TOP_LEVEL_AWAIT
+    tree = compile(text, file, "exec", flags | ONLY_AST, True)
+    last = tree.body.pop() if tree.body and type(tree.body[-1]) is ast.Expr else None
+    names = {part.name for part in tree.body if type(part) in (ast.FunctionDef, ast.AsyncFunctionDef)}
+    first = compile(tree, file, "exec", flags, True) if tree.body else None
+    if first:
+        flags |= first.co_flags & FUTURE
+    last = compile(ast.Expression(last.value), file, "eval", flags, True) if last else None
+    State.is_compiling = False
+    return first, last, flags & FUTURE, names
+
+
+def run_code(first, last, namespace):
+    """The value of the last expression. If there is an await, all of it runs in the event loop."""
+    if any(code and code.co_flags & COROUTINE for code in (first, last)):
+        return LOOP.wait_for(LOOP.run_code(first, last, namespace))
+    if first:
+        eval(first, namespace)
+    return eval(last, namespace) if last else None
+
+
+def do_code(order):
+    first, last, flags, _ = compile_code(order["code"], order.get("file") or f"cell-{order['call']}.py", State.flags)
+    State.flags |= flags
+    value = run_code(first, last, State.main.__dict__)
+    if value is not None:
+        builtins._ = value
+        report(result={**result_of(value), "is_value": True})
+
+
+def do_order(order):
+    os.environ.update(order.get("env") or {})
+    if order.get("cwd"):
+        os.chdir(order["cwd"])
+    if "code" in order:
+        do_code(order)
+    elif "load" in order:
+        RUNS.do_load(order)
+    else:
+        RUNS.do_invoke(order)
+
+
+def settle():
+    """What belongs to the end of a call, of which some is the user's code again."""
+    if "matplotlib.pyplot" in sys.modules and not State.was_interrupted:
+        RESULTS.show_figures()
+    flush_all()
+
+
+def take_back():
+    """What the user's code may have done to the way functions are called, ours as well."""
+    settrace(None)
+    setprofile(None)
+    if get_recursion_limit() < 500:
+        set_recursion_limit(500)
+
+
+def serve(order):
+    State.call, State.is_run, State.is_compiling, State.was_interrupted = order["call"], "code" not in order, False, False
+    set_signal(_signal.SIGINT, on_interrupt)
+    set_streams()
+    error = guard(do_order, order)[1]
+    if getpid() != PID:
+        end_child(error)
+    take_back()
+    late_error = guard(settle)[1]
+    error = late_error if error is None else error
+    done = "ok"
+    if error is not None:
+        done = "interrupted" if State.was_interrupted and issubclass(type(error), KeyboardInterrupt) else "error"
+        told = guard(lambda: ERRORS.describe(error))[0] or {"name": name_of(type(error)), "message": "", "traceback": []}
+        report(error=told)
+    flush_own()
+    report(is_last=True, done=done)
+
+
+def end_child(error):
+    """A process that the user's code forked, and that came to the end of it: it is no kernel."""
+    status = 0
+    if issubclass(type(error), SystemExit):
+        status = error.code if type(error.code) is int else error.code is not None
+    elif error is not None:
+        status = 1
+        guard(lambda: print(*ERRORS.traceback_lines(error), sep="\n", file=Streams.files["stderr"]))
+    guard(flush_all)
+    leave(status & 0xFF)
+
+
+def forked():
+    State.call = State.task = State.loop = None
+    close(Streams.orders)
+    close(Streams.reports)
+
+
+def hide(fd):
+    """At a number above those that programs count to."""
+    for most in (800, 150, 50):
+        for _ in range(20):
+            number = 100 * (most > 50) + 10 + int.from_bytes(os.urandom(2), "little") % most
+            try:
+                fstat(number)
+            except OSError:
+                try:
+                    return dup2(fd, number, False)
+                except OSError:
+                    break  # the limit is lower
+    return os.dup(fd)
+
+
+def set_up():
+    Streams.orders, Streams.reports = hide(0), hide(3)
+    close(3)
+    null = os_open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    dup2(null, 0)
+    Streams.spares = {0: hide(null), 1: hide(1), 2: hide(2)}
+    close(null)
+    if os.geteuid() == 0:
+        own = os.getegid()
+        for other in (1, 65534):
+            try:
+                os.setegid(other)  # a process that changes its ids cannot be looked into
+                os.setegid(own)
+                break
+            except OSError:
+                continue
+    set_streams()
+    set_signal(_signal.SIGINT, on_interrupt)
+    os.register_at_fork(before=flush_own, after_in_child=forked)
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    sys.argv, sys.path[:] = [""], ["", *PATH]
+    sys.meta_path.insert(0, Watch)
+    os.system = system
+    sys.modules["__main__"] = State.main = MODULE("__main__")
+    State.main.__builtins__, builtins.display = builtins, display
+
+
+def main():
+    set_up()
+    version = ".".join(map(str, sys.version_info[:3]))
+    write_all(encode({"ready": True, "language": "python", "version": version, "pid": PID}) + b"\n")
+    for line in orders():
+        serve(decode(line))
+    guard(run_exit_functions)
+    guard(flush_all)
+    leave(0)
+
+
+exec("main()", {"main": main, "__builtins__": __builtins__})

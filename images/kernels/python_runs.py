@@ -1,0 +1,81 @@
+"""Code of a run: how the Python kernel loads it, calls its function, and reports what it logs.
+
+A part of python.py, its `kernel`.
+"""
+
+builtins, sys = kernel.builtins, kernel.sys
+SOURCES, State, cut, name_of, report = kernel.SOURCES, kernel.State, kernel.cut, kernel.name_of, kernel.report
+
+LEVELS = (40, "error"), (30, "warn"), (20, "info")
+
+
+def do_load(order):
+    """Like a script that is run, or, if it has a main, like a module that is imported."""
+    State.run = State.value = None
+    first, last, _, names = kernel.compile_code(order["load"], order.get("file") or "main.py", 0)
+    report(checked=True)
+    module = kernel.MODULE("__run__" if "main" in names else "__main__")
+    sys.modules[module.__name__] = module
+    module.__builtins__, State.env = builtins, dict(order.get("env") or {})
+    module.env = State.env
+    kernel.load_module("warnings").showwarning = show_warning
+    if "logging" in sys.modules:
+        watch_log(sys.modules["logging"])
+    State.value = kernel.run_code(first, last, module.__dict__)
+    State.run = module
+
+
+def do_invoke(order):
+    if State.run is None:
+        raise LookupError("there is no code that was loaded")
+    asked, space = order["invoke"], State.run.__dict__
+    function, given, value = space.get("main"), [], State.value
+    if "request" in asked:
+        function, given = space.get("fetch", function), [asked["request"]]
+    elif "input" in asked:
+        given = asked["input"] if type(asked["input"]) is list else [asked["input"]]
+    if callable(function):
+        value = call_with(function, given)
+        if hasattr(type(value), "__await__"):
+            value = kernel.LOOP.wait_for(value)
+    if value is None:
+        report(value=None, nothing=True)
+    else:
+        report(value=kernel.plain(value, [kernel.LINE_MAX]))
+
+
+def call_with(function, given):
+    """With env behind what is given, unless it has no place for that."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return function(*given, State.env)
+    places = code.co_argcount - (getattr(function, "__self__", None) is not None)
+    if "env" in code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]:
+        return function(*given, env=State.env)
+    if code.co_flags & 4 or len(given) < places:
+        return function(*given, State.env)
+    return function(*given)
+
+
+def watch_log(logging):
+    """What is logged is reported: all of the user's own, and warnings of others."""
+
+    class Reporter(logging.Handler):
+        def emit(self, record):
+            if record.levelno < logging.WARNING and record.pathname not in SOURCES:
+                return
+            level = next((name for least, name in LEVELS if record.levelno >= least), "debug")
+            report(log={"level": level, "message": cut(self.format(record), kernel.TEXT_MAX), "time": record.created})
+
+    root = logging.getLogger()
+    if not any(name_of(type(handler)) == "Reporter" for handler in root.handlers):
+        root.addHandler(Reporter())
+        root.setLevel(logging.DEBUG)
+
+
+def show_warning(message, category, filename, lineno, file=None, line=None):
+    text = f"{filename}:{lineno}: {name_of(category)}: {message}"
+    if file is None and State.is_run and State.call is not None:
+        report(log={"level": "warn", "message": cut(text, kernel.TEXT_MAX), "time": kernel.now()})
+    else:
+        (file or sys.stderr).write(text + "\n")

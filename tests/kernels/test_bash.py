@@ -1,0 +1,194 @@
+"""The bash kernel, by its protocol alone, with the host's bash."""
+
+import json
+import os
+import tempfile
+
+from kernel import Kernel, check, equal, kernel_file, run_all
+
+BASH = os.environ.get("BERTH_TEST_BASH", "/bin/bash")
+
+
+def start():
+    return Kernel(BASH, kernel_file("bash.sh"))
+
+
+def test_ready(kernel):
+    """It says what it is."""
+    version = kernel.ok("echo ${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}.${BASH_VERSINFO[2]} $$").stdout.decode().split()
+    equal(kernel.ready, {"ready": True, "language": "bash", "version": version[0], "pid": int(version[1])})
+
+
+def test_state(kernel):
+    """Variables, arrays, functions, options, positions and the folder stay."""
+    kernel.ok("x='a  b'; declare -A m=([k]=v); declare -i n=3; f() { local y=$1; echo \"f$y\"; }; set -- p q; cd /usr; "
+              "alias l=ls")
+    equal(kernel.ok('n+=2; echo "$x|${m[k]}|$n|$(f 1)|$2|$PWD|$(pwd)"').stdout, b"a  b|v|5|f1|q|/usr|/usr\n")
+    kernel.ok("shopt -s nullglob; set -f")
+    equal(kernel.ok("shopt nullglob; [[ -o noglob ]] && echo *").stdout, b"nullglob       \ton\n*\n")
+    equal(kernel.ok("IFS=:; y=a:b; echo $y").stdout, b"a b\n")
+    equal(kernel.ok('echo "$IFS"; IFS=$" "').stdout, b":\n")
+
+
+def test_text(kernel):
+    """Every character comes through: escapes, quotes, all of Unicode."""
+    for text in ('a"b', "a\\b", "\\\\", 'x\\"', "tab\there", "ü", "€", "😀", "\x01\x7f", "\\n", "\\u0041", "/", "%s %b",
+                 "$x `y`",
+                 "'", "é" * 50, '"', '\\"\\', "a\r"):
+        quoted = "'" + text.replace("'", "'\\''") + "'"
+        equal(kernel.ok(f"printf %s {quoted}").stdout, text.encode(), repr(text))
+    equal(kernel.ok("cat <<'E'\n one\n\ttwo \"x\"\nE\n").stdout, b' one\n\ttwo "x"\n')
+    # As others write it, with no escapes that are not needed.
+    kernel.write('{"code":"echo ü😀 \\/ \\\\ \\"q\\" ] } , {", "call":77 , "cwd" : "/tmp"}\n'.encode())
+    kernel.until(lambda: {"call": 77, "done": "ok"} in kernel.strays, "the call")
+    kernel.strays.clear()
+    kernel.read_output()
+    check(kernel.stdout.endswith("ü😀 /  q ] } , {\n".encode()), kernel.stdout[-100:])
+
+
+def test_order_fields(kernel):
+    """cwd and env stay; a folder that is not there is an error of the call."""
+    equal(kernel.ok("echo \"$PWD $A\"; bash -c 'echo $B'", cwd="/usr",
+                    env={"A": 'q"\n{x}', "B": "ü", "not a name": "x"}).stdout,
+          '/usr q"\n{x}\nü\n'.encode())
+    equal(kernel.ok("echo \"$PWD $B\"").stdout, "/usr ü\n".encode())
+    kernel.run("echo no", cwd="/missing").failed("FileNotFoundError")
+    equal(kernel.stdout.count(b"no\n"), 0)
+
+
+def test_status(kernel):
+    """A last status that is not 0 is an error; those before it are not."""
+    equal(kernel.run("(exit 3)").failed("ExitStatus")["message"], "exit status 3")
+    kernel.ok("false; true")
+    kernel.run("missing_command_xyz").failed("ExitStatus")
+    check(b"line 1: missing_command_xyz: command not found" in kernel.stderr, kernel.stderr)
+    equal(kernel.run("f() { return 9; }; f").failed("ExitStatus")["message"], "exit status 9")
+    equal(kernel.run("return 4").failed("ExitStatus")["message"], "exit status 4")
+    equal(kernel.ok("").reports, [{"call": kernel.count, "done": "ok"}])
+    equal(kernel.ok("echo $?").stdout, b"0\n")
+
+
+def test_exit(kernel):
+    """exit ends the call, from wherever, and the context lives on; in subshells it is what it was."""
+    kernel.ok("x=5; f() { g; echo not here; }; g() { while :; do exit 7; done; }")
+    for code, status in (("exit 3; echo no", 3), ("f; echo no", 7), ("exit; echo no", 0), ("false; exit; echo no", 1),
+                         ("builtin exit 4; echo no", 4), ("for i in 1 2; do exit 5; done; echo no", 5)):
+        call = kernel.run(code)
+        equal((call.failed("Exit")["message"], call.stdout), (f"exit {status}", b""), code)
+        equal(kernel.ok("echo $x").stdout, b"5\n", code)
+    equal(kernel.ok("(exit 3); echo $?; y=$(exit 4); echo $?; exit 5 | cat; echo ${PIPESTATUS[0]}").stdout, b"3\n4\n5\n")
+
+
+def test_errexit(kernel):
+    """set -e ends the call at the command that fails, also in a function, and lasts; set -u likewise."""
+    kernel.ok("x=5; set -eo pipefail; f() { false; echo no; }")
+    for _ in range(2):
+        for code in ("false; echo no", "f; echo no", "true | false | true; echo no", "y=$(false); echo no",
+                     "(false; echo no)"):
+            call = kernel.run(code)
+            equal((call.failed("ExitStatus")["message"], call.stdout), ("exit status 1", b""), code)
+        equal(kernel.ok("if false; then :; fi; false || true; ! true; echo $x").stdout, b"5\n")
+        call = kernel.run("set -u; echo $unknown; echo no")  # it ends the shell: what follows is in another one
+        equal((call.failed("Exit")["name"], call.stdout), ("Exit", b""))
+    equal(kernel.ok("set +eu; false; echo on$unknown").stdout, b"on\n")
+    equal(kernel.ok("false; echo on").stdout, b"on\n")
+
+
+def test_anew(kernel):
+    """After an end of the shell itself the same process has all that was there."""
+    kernel.ok("status=mine; state=mine; x='a\n\"b'; declare -A m=([a b]='c d'); declare -rx r=1; "
+              "f() { echo \"f $x\"; }; cd /usr; shopt -s nullglob")
+    for _ in range(3):
+        kernel.run("echo ${unknown:?gone}").failed("Exit")
+        call = kernel.ok('f; echo "$status $state ${m[a b]} $PWD $$ $r"; shopt -q nullglob; bash -c \'echo $r\'')
+        equal(call.stdout, f'f a\n"b\nmine mine c d /usr {kernel.pid} 1\n1\n'.encode())
+    call = kernel.ok("echo err >&2")
+    equal(call.stderr, b"err\n")
+
+
+def test_syntax_error(kernel):
+    """Errors of syntax have their line; the context lives on, under set -e too."""
+    for option in ("set +e", "set -e"):
+        kernel.ok(option)
+        for code, line in (("echo 1\nif true; then\n", None), ("x=1\ny=(\n", None), ("echo ok\n\nfi\necho no", 3),
+                           ("a ) b", 1)):
+            error = kernel.run(code).failed("SyntaxError")
+            check(error["is_syntax"] and (line is None or error["line"] == line), code, error)
+        kernel.ok("echo fine")
+
+
+def test_interrupt(kernel):
+    """SIGINT ends what runs, in loops and functions too; variables stay, and between calls it does nothing."""
+    kernel.ok("kept=5; g() { echo x; while true; do sleep 0.01; done; }; h() { g; echo no; }")
+    for code in ("echo x; sleep 60; echo no", "echo x; while :; do :; done; echo no", "h; echo no",
+                 "echo x; sleep 60 | cat; echo no", "echo x; y=$(sleep 60); echo no",
+                 "echo x; (sleep 60; echo no); echo no", "sleep 60 & echo x; wait; echo no",
+                 "until echo x; false; do :; done; echo no", "for ((;;)); do echo x; done; echo no"):
+        call = kernel.begin(code=code)
+        kernel.wait_output(call, b"x")
+        kernel.interrupt()
+        kernel.finish(call).failed("Interrupted", "interrupted")
+        check(b"no" not in call.stdout, code, call.stdout[-100:])
+        kernel.interrupt()
+        equal(kernel.ok("echo $kept").stdout, b"5\n", code)
+
+
+def test_descriptors(kernel):
+    """Children have neither orders nor reports; stdin is /dev/null or at its end."""
+    inside = kernel.ok("sh -c 'ls -l /proc/self/fd'; ls -l /proc/self/fd").stdout.decode()
+    for fd in [kernel.orders, *(fd for fd, name in kernel.fds.items() if name == "reports")]:
+        pipe = os.readlink(f"/proc/self/fd/{fd}")
+        check(pipe not in inside, pipe, inside)
+        folder = f"/proc/{kernel.pid}/fd"
+        own = [int(n) for n in os.listdir(folder) if int(n) > 2 and os.readlink(f"{folder}/{n}") == pipe]
+        check(len(own) == 1 and own[0] >= 20, own)
+    equal(kernel.ok("cat; read -r line; echo \"<$line>\"").stdout, b"<>\n")
+
+
+def test_output(kernel):
+    """Bytes come as they were printed, and all of them before the end of the call."""
+    equal(kernel.ok(r"printf '\xff\x00'; echo err >&2; printf end").stdout, b"\xff\x00end")
+    equal(kernel.stderr, b"err\n")
+    equal(len(kernel.ok("printf '%0100000d' 0 0 0 0 0 0 0 0 0 0").stdout), 1_000_000)
+
+
+def test_hostile(kernel):
+    """Code that replaces builtins or sets strange options does not change what is told."""
+    for code in ("set -x", "set -v", "set -o noclobber", "set -o posix; set +o posix", "shopt -s nocasematch extglob",
+                 "LC_ALL=C; LANG=xx",
+                 "PATH=/nowhere", "trap 'echo trapped' INT ERR DEBUG; trap - DEBUG",
+                 "exec 5>/dev/null 10>/dev/null 11>/dev/null",
+                 "unset IFS", "call=9 code=x status=3 i=7 key=z"):
+        victim = start()
+        try:
+            victim.run(code)
+            equal(victim.run("echo 42").stdout, b"42\n", code)
+            equal(victim.run("(exit 6)").failed("ExitStatus")["message"], "exit status 6", code)
+            check(victim.close(), code, "has ended badly:", victim.status, victim.stderr)
+        finally:
+            if victim.status is None:
+                victim.close()
+    equal(kernel.ok("echo 1").stdout, b"1\n")
+
+
+def test_run(kernel):
+    """A run is checked when it is loaded, and runs as a script with INPUT each time that it is invoked."""
+    with tempfile.TemporaryDirectory() as folder:
+        call = kernel.load('echo "$INPUT $A"; n=$((n + 1)); echo $n; [[ $INPUT != *fail* ]] || exit 3', env={"A": "b"},
+                           cwd=folder).ok()
+        equal((call.is_checked, call.stdout), (True, b""))
+        for given in ({"a": [1, "x\"y, }"]}, [1, 2], "text", 5, None):
+            call = kernel.invoke(input=given).ok()
+            text, count = call.stdout.decode().rsplit(" b\n", 1)
+            equal((json.loads(text), count), (given, "1\n"))
+            equal(call.reports[0], {"call": kernel.count, "value": None, "nothing": True})
+        equal(kernel.invoke().ok().stdout, b" b\n1\n")
+        equal(kernel.invoke(input="fail").failed("ExitStatus")["message"], "exit status 3")
+        call = kernel.load("echo 1\nfi")
+        equal((call.failed("SyntaxError")["line"], call.is_checked), (2, False))
+        kernel.invoke().failed("LookupError")
+        kernel.ok("cd /")
+
+
+if __name__ == "__main__":
+    run_all(globals(), start)

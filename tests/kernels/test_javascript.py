@@ -1,0 +1,613 @@
+"""The kernel of JavaScript and TypeScript, with the real node: BERTH_NODE names another one than that of PATH."""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+
+from kernel import GUARD, LINE_MAX, Kernel, check, equal, kernel_file, run_all
+
+NODE = os.environ.get("BERTH_NODE", "node")
+FLAGS = ["--expose-internals", "--experimental-vm-modules", "--no-force-async-hooks-checks"]
+FOREVER = "await new Promise(() => {})"
+
+
+def start(env=None):
+    return Kernel(NODE, *FLAGS, kernel_file("javascript.cjs"), env=env)
+
+
+def place(error):
+    return error.get("file"), error.get("line"), error.get("column")
+
+
+def value_of(kernel, code, **what):
+    kernel.load(code).ok()
+    return kernel.invoke(**what).ok().value
+
+
+# --- a context ---
+
+def test_ready(kernel):
+    """It says who it is."""
+    equal((kernel.ready["language"], kernel.ready["pid"]), ("javascript", kernel.pid))
+    check(int(kernel.ready["version"].split(".")[0]) >= 18, kernel.ready)
+
+
+def test_names_last(kernel):
+    """What is declared lasts, and may be declared again as the same or as something else."""
+    kernel.ok("let a = 1; const b = 2; var c = 3; function d() { return 4 } class E { f = 5 }; const { g, ...h } = { g: 6 }")
+    equal(kernel.ok("a + b + c + d() + new E().f + g").text, "21")
+    kernel.ok("let a = 10; const b = 20; var c = 30; function d() { return 40 } class E { f = 50 }")
+    equal(kernel.ok("a + b + c + d() + new E().f").text, "150")
+    for declared in ["let x = 1", "const x = 1", "var x = 1", "function x() {}", "class x {}", "import x from 'fs'"]:
+        for again, text in [("let x = 2; x++; x", "3"), ("const x = 4; x", "4"), ("var x = 5; x", "5"),
+                            ("function x() { return 6 }; x()", "6"), ("class x { static y = 7 }; x.y", "7"),
+                            ("for (var x = 0; x < 3; x++); 8", "8")]:
+            kernel.ok(declared)
+            equal(kernel.ok(again).text, text, f"{declared}, then {again}")
+    equal(kernel.run("let twice = 1; let twice = 2").failed("SyntaxError")["is_syntax"], True)
+
+
+def test_a_failed_call_leaves_what_it_did(kernel):
+    """What was done before an error stays, and a name whose declaration failed can be had again."""
+    kernel.run("let a = 1; let b = (() => { throw new Error('x') })()").failed("Error")
+    equal(kernel.ok("a").text, "1")
+    equal(kernel.ok("let b = 2; b").text, "2")
+
+
+def test_results(kernel):
+    """The value of the last expression is shown by inspect, as JSON where it is nothing but that."""
+    for code, text, plain in [
+            ("1 + 1", "2", 2), ("'a'", "'a'", "a"), ("null", "null", None), ("({ a: [1, { b: true }] })", "{ a: [ 1, { b: true } ] }",
+                                                                            {"a": [1, {"b": True}]}),
+            ("if (true) 5", "5", 5), ("'ä\\u0000\\n€😀'", "'ä\\x00\\n€😀'", "ä\0\n€😀"), ("await Promise.resolve(7)", "7", 7),
+            ("Promise.resolve(8)", "8", 8), ("Object.create(null, { a: { value: 1, enumerable: true } })",
+                                             "[Object: null prototype] { a: 1 }", {"a": 1})]:
+        result = kernel.ok(code).result
+        equal((result["text"], result["json"], result["is_value"]), (text, plain, True), code)
+    for code, text in [("10n", "10n"), ("NaN", "NaN"), ("-0", "-0"), ("Symbol('a')", "Symbol(a)"), ("new Map([[1, 2]])", "Map(1) { 1 => 2 }"),
+                       ("() => 1", "[Function (anonymous)]"), ("[undefined]", "[ undefined ]"), ("({ get a() { return 1 } })",
+                                                                                              "{ a: [Getter] }")]:
+        result = kernel.ok(code).result
+        equal(result["text"], text, code)
+        check("json" not in result or code == "-0", code, result)
+    for code in ["", "undefined", "let q = 1", "// nothing", "void 0", "function f() {}", ";"]:
+        equal(kernel.ok(code).results, [], code)
+    check(kernel.ok("const o = {}; o.o = o; o").text.startswith("<ref *1>"), "a cycle")
+
+
+def test_await(kernel):
+    """await stands anywhere at the top, and its timers run between calls, too."""
+    equal(kernel.ok("const a = await new Promise(r => setTimeout(r, 5, 6)); for await (const b of [a]) globalThis.c = b; c").text, "6")
+    kernel.ok("globalThis.n = 0; globalThis.told = new Promise(r => { const t = setInterval(() => { if (++n === 5) { "
+              "clearInterval(t); console.log('ticked'); r() } }, 1) }); 1")
+    kernel.until(lambda: b"ticked" in kernel.stdout, "timers between calls")
+    equal(kernel.ok("await told; n").text, "5")
+
+
+def test_modules(kernel):
+    """import, import() and require, of node's own and of files relative to the directory of the call."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, code in {"a.mjs": "export default 1; export const b = 2", "c.cjs": "module.exports = { d: 3 }",
+                           "node_modules/pack/index.js": "exports.e = 4", "f.json": '{"g": 5}'}.items():
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(code)
+        equal(kernel.ok("import a, { b as bb } from './a.mjs'; import * as all from './a.mjs'\nimport c from './c.cjs'; "
+                        "import { e } from 'pack'; import 'node:os'; import fs, { readFileSync } from 'fs'\n"
+                        "[a, bb, all.b, c.d, e, typeof fs.readFileSync, readFileSync === fs.readFileSync]",
+                        cwd=folder).result["json"], [1, 2, 2, 3, 4, "function", True])
+        equal(kernel.ok("[a, (await import('./a.mjs')).b, require('./c.cjs').d, require('pack').e, require('./f.json').g]")
+              .result["json"], [1, 2, 3, 4, 5])
+        equal(kernel.ok("[__dirname, module.paths[0], typeof exports, require.resolve('./c.cjs')]").result["json"],
+              [folder, f"{folder}/node_modules", "object", f"{folder}/c.cjs"])
+        equal(kernel.ok("const f = () => import('path'); (await f()).sep + ' import(\"x\") ' + import.meta.dirname").result["json"],
+              '/ import("x") ' + folder)
+        check("'nope'" in kernel.run("import { nope } from './a.mjs'").failed("SyntaxError")["message"], "no such export")
+        equal(kernel.run("\nimport x from './none.mjs'").failed("Error")["line"], 2)
+    equal(kernel.ok("export const y = 1; export default function z() { return 2 }; y + z()").text, "3")
+
+
+def test_directory_and_variables(kernel):
+    """cwd and env of a call stay; a directory that is not there is its error."""
+    with tempfile.TemporaryDirectory() as folder:
+        equal(kernel.ok("[process.cwd(), process.env.KERNEL_X]", cwd=folder, env={"KERNEL_X": "a b"}).result["json"], [folder, "a b"])
+        equal(kernel.ok("[process.cwd(), process.env.KERNEL_X]").result["json"], [folder, "a b"])
+        equal(kernel.ok("require('child_process').execSync('echo $KERNEL_X; pwd').toString()").result["json"], f"a b\n{folder}\n")
+        kernel.run("1", cwd=f"{folder}/none").failed("Error")
+        equal(kernel.ok("2", cwd="/").text, "2")
+
+
+# --- what is printed ---
+
+def test_output(kernel):
+    """Byte for byte on both streams, all of it before the call is done, and while it runs."""
+    call = kernel.ok("console.log('a', { b: 1 }); console.error('c'); console.warn('d'); process.stdout.write(Buffer.from([255, 0]));"
+                     "process.stdout.write('e\\n'); process.stderr.write('fe', 'hex'); await new Promise(r => process.stdout.write('g', r))")
+    equal((call.stdout, call.stderr), (b"a { b: 1 }\n\xff\0e\ng", b"c\nd\n\xfe"))
+    call = kernel.ok("for (let i = 0; i < 3e5; i++) console.log('line ' + i)")
+    equal(call.stdout, b"".join(b"line %d\n" % i for i in range(300000)))
+    call = kernel.ok("process.stdout.write('x'.repeat(5e6))")
+    equal(len(call.stdout), 5000000)
+    call = kernel.begin(code="console.log('early'); let go = false; setTimeout(() => go = true, 50); while (!go) await new Promise("
+                             "r => setTimeout(r, 5)); console.log('late')")
+    kernel.wait_output(call, b"early\n")
+    check(not call.done, "it is not done yet")
+    equal(kernel.finish(call).stdout, b"early\nlate\n")
+
+
+def test_children(kernel):
+    """Children print there, too, in blocking pipes, have no orders to read, and no channel to report by."""
+    equal(kernel.ok("require('child_process').execSync('head -c 3000000 /dev/zero', { stdio: 'inherit' }); 1").stdout, bytes(3000000))
+    listed = kernel.ok("require('child_process').execSync('cat; ls -l /proc/self/fd', { stdio: ['inherit', 'pipe', 'inherit'] }).toString()").text
+    channels = [os.fstat(fd).st_ino for fd, name in kernel.fds.items() if name == "reports"] + [os.fstat(kernel.orders).st_ino]
+    check("/dev/null" in listed and not [ino for ino in channels if f"pipe:[{ino}]" in listed], listed)
+    equal(kernel.ok("process.stdin.read(); require('fs').readFileSync(0).length").text, "0")
+    kernel.ok("const { Worker } = require('worker_threads'); await new Promise(r => new Worker(\"console.log('from a worker')\", "
+              "{ eval: true }).on('exit', r))")
+    check(b"from a worker" in kernel.stdout, kernel.stdout[-100:])
+
+
+def test_descriptors(kernel):
+    """Orders and reports are moved away, and nobody else may look at what is open here."""
+    equal(os.readlink(f"/proc/{kernel.pid}/fd/0"), "/dev/null")
+    check(not os.path.exists(f"/proc/{kernel.pid}/fd/3") or "pipe" not in os.readlink(f"/proc/{kernel.pid}/fd/3"), "3 is a pipe still")
+
+
+def test_no_looks(_):
+    """As root, it is not to be looked at by another process that is root, unless that one may look at all."""
+    if os.geteuid() != 0:
+        return
+    plain = ["setpriv", "--bounding-set=-sys_ptrace"]
+    kernel = Kernel(*plain, NODE, *FLAGS, kernel_file("javascript.cjs"))
+    try:
+        for pid, is_seen in [(kernel.pid, False), (os.spawnvp(os.P_NOWAIT, plain[0], [*plain, "sleep", "1000"]), True)]:
+            end = time.monotonic() + GUARD
+            while (seen := subprocess.run([*plain, "readlink", f"/proc/{pid}/fd/1"], stdout=subprocess.PIPE, check=False).stdout) == b"" \
+                    and is_seen and time.monotonic() < end:
+                pass
+            if is_seen:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            equal(seen != b"", is_seen, "what another process sees")
+    finally:
+        check(kernel.close(), "its end")
+
+
+def test_display(kernel):
+    """display() shows as many things as it is told, in any of the kinds, before the value."""
+    call = kernel.ok("display(1); display.html('<b>'); display.markdown('*'); display.svg('<svg/>'); display.latex('x^2'); "
+                     "display.json({ a: 1 }); display.png(Buffer.from('png')); display.jpeg('anBn'); display('<i>', 'text/html'); 2")
+    equal([{k: v for k, v in result.items() if k != "text"} for result in call.results], [
+        {"json": 1}, {"html": "<b>"}, {"markdown": "*"}, {"svg": "<svg/>"}, {"latex": "x^2"}, {"json": {"a": 1}},
+        {"png": base64.b64encode(b"png").decode()}, {"jpeg": "anBn"}, {"html": "<i>"}, {"json": 2, "is_value": True}])
+    equal(kernel.ok("({ [Symbol.for('berth.display')]() { return { html: '<p>', 'text/latex': 'y', png: new Uint8Array([1]) } } })")
+          .result["html"], "<p>")
+    equal(kernel.run("({ [Symbol.for('berth.display')]() { throw new RangeError('no') } })").failed("RangeError")["message"], "no")
+    check("text/x" in kernel.run("display(1, 'text/x')").failed("TypeError")["message"], "an unknown kind")
+    kernel.ok("setTimeout(() => { display('unasked'); }, 1); 1")
+    kernel.until(lambda: b"unasked" in kernel.stdout, "what is shown between calls")
+
+
+def test_large(kernel):
+    """What is too much is cut, and said to be."""
+    text = kernel.ok("'x'.repeat(3 << 20)").text
+    check(len(text) < (1 << 20) + 100 and "cut" in text or "more characters" in text, len(text), text[-50:])
+    equal(len(kernel.ok("'\\u0001'.repeat(1 << 20)").results), 1)
+    result = kernel.ok("display.png(Buffer.alloc(13 << 20)); 1").results[0]
+    check("png" not in result and "too large" in result["text"], result["text"])
+    check(len(kernel.run("throw new Error('x'.repeat(3 << 20))").failed("Error")["message"]) < 1 << 17, "a message")
+    equal(len(kernel.ok("x = 'ä'.repeat(7 << 20); 'y'".replace("ä", "é" * 1)).text), 3)
+    code = "'" + "z" * (LINE_MAX - 1000) + "'.length"
+    equal(kernel.ok(code).text, str(LINE_MAX - 1000))
+    kernel.load("module.exports = n => 'v'.repeat(n)").ok()
+    equal(len(kernel.invoke(input=15 << 20).ok().value), 15 << 20)
+    check("bytes" in kernel.invoke(input=17 << 20).failed("RangeError")["message"], "a value")
+
+
+# --- errors ---
+
+def test_errors(kernel):
+    """Name, message, the user's own frames, and where it was in the user's lines."""
+    error = kernel.run("let a = 1\nfunction f() {\n    throw new TypeError('no: ä')\n}\nf()", file="my cell.js").failed("TypeError")
+    equal((error["message"], place(error)), ("no: ä", ("my cell.js", 3, 11)))
+    equal(error["traceback"], ["TypeError: no: ä", "    at f (my cell.js:3:11)", "    at my cell.js:5:1"])
+    equal(place(kernel.run("await null;\n  f()").failed("TypeError")), ("my cell.js", 3, 11))
+    equal(place(kernel.run("\n\n  nope.x").failed("ReferenceError")), ("cell-3.js", 3, 3))
+    equal(place(kernel.run("await 1\nawait new Promise(r => setTimeout(r, 1));\n   null.x").failed("TypeError")), ("cell-4.js", 3, 9))
+    equal(place(kernel.run("const a1 = 1; import os from 'os'; import(\"fs\");  nope").failed("ReferenceError")), ("cell-5.js", 1, 51))
+    error = kernel.run("require('fs').readFileSync('/none')").failed("Error")
+    equal(place(error), ("cell-6.js", 1, 15))
+    check(not [line for line in error["traceback"] if "node:" in line or "javascript.cjs" in line], error["traceback"])
+    error = kernel.run("class MyError extends Error { constructor(m) { super(m); this.name = 'MyError' } }\nthrow new MyError('m')")
+    equal(place(error.failed("MyError")), ("cell-7.js", 2, 7))
+    kernel.run("Promise.reject(new RangeError('r'))").failed("RangeError")
+    printed = kernel.ok("try { null.x } catch (e) { console.log(e.stack) }").stdout.decode()
+    check("cell-9.js:1:12" in printed and "javascript.cjs" not in printed and "berth:" not in printed, printed)
+    error = kernel.run("function deep() { deep() }; deep()").failed("RangeError")
+    check(len(error["traceback"]) < 110, "a deep stack")
+
+
+def test_errors_of_other_kinds(kernel):
+    """Anything can be thrown."""
+    for code, message in [("5", "5"), ("'text'", "'text'"), ("null", "null"), ("undefined", "undefined"), ("({ a: 1 })", "{ a: 1 }"),
+                          ("Symbol('s')", "Symbol(s)"), ("new Proxy({}, {})", "{}"), ("Object.create(null)", "[Object: null prototype] {}")]:
+        error = kernel.run(f"throw {code}").failed("Error")
+        check(message in error["message"], code, error)
+    equal(kernel.run("throw { get name() { throw 1 }, get message() { throw 2 } }").done, "error")
+    equal(kernel.run("const e = new Error('x'); Object.defineProperty(e, 'stack', { get() { throw 1 } }); throw e").failed("Error")["message"], "x")
+    equal(kernel.run("const e2 = new Error('y'); Object.defineProperty(e2, 'message', { get() { throw 1 } }); throw e2").done, "error")
+    equal(kernel.ok("1").text, "1")
+
+
+def test_syntax(kernel):
+    """What is no code is told with its place, and nothing of it runs."""
+    for code, where in [("let a = \n  1 +* 2", (2, 6)), ("1 +", (1, 4)), ("}", (1, 1)), ("import x frm 'y'", None), ("`abc", None),
+                        ("/* abc", None), ("return 1", (1, 1)), ("let let = 1", None), ("globalThis.ran = 1;\n\n'abc", (3, 1))]:
+        error = kernel.run(code).failed("SyntaxError")
+        equal((error["is_syntax"], error["file"]), (True, f"cell-{kernel.count}.js"), code)
+        check(where is None or place(error)[1:] == where, code, error)
+        check(error["line"] <= code.count("\n") + 1, code, error)
+    check("is_syntax" not in kernel.run("JSON.parse('{')").failed("SyntaxError"), "an error of a function")
+    check("is_syntax" not in kernel.run("new Function('+*')").failed("SyntaxError"), "an error of Function()")
+    equal(kernel.ok("typeof ran").text, "'undefined'")
+
+
+def test_uncaught(kernel):
+    """What nobody catches ends the call that runs, or is printed; the kernel lives on."""
+    equal(place(kernel.run(f"setTimeout(() => {{\n null.x }}, 1); {FOREVER}").failed("TypeError")), ("cell-1.js", 2, 7))
+    equal(kernel.run(f"Promise.reject(new RangeError('r')); {FOREVER}").failed("RangeError")["message"], "r")
+    kernel.run(f"process.nextTick(() => {{ throw new Error('t') }}); {FOREVER}").failed("Error")
+    kernel.run(f"new (require('events'))().emit('error', new Error('e')); {FOREVER}").failed("Error")
+    kernel.ok("setTimeout(() => { throw new Error('later') }, 1); 1")
+    kernel.until(lambda: b"later" in kernel.stderr, "an error between calls")
+    kernel.ok("setTimeout(() => Promise.reject(new Error('as well')), 1); 1")
+    kernel.until(lambda: b"as well" in kernel.stderr, "a rejection between calls")
+    check(b"javascript.cjs" not in kernel.stderr, kernel.stderr)
+    equal(kernel.ok("2").text, "2")
+
+
+def test_exit(kernel):
+    """process.exit() ends the call, wherever it is, and what was declared stays."""
+    kernel.ok("let a = 1")
+    for code in ["process.exit(3); a = 2", "await null; process.exit(3); a = 2", f"setTimeout(() => process.exit(3), 1); {FOREVER}",
+                 f"(async () => {{ await 1; process.exit(3) }})(); {FOREVER}", "process.reallyExit(3)",
+                 f"Promise.resolve().then(() => process.exit(3)).catch(() => {{}}); {FOREVER}", "try { process.exit(3) } catch {}; 5"]:
+        call = kernel.run(code)
+        equal(call.failed("Exit")["message"], "process.exit(3) was called", code)
+        equal(call.results, [], code)
+    equal(kernel.run("process.exit()").failed("Exit")["message"], "process.exit() was called")
+    equal(kernel.ok("a").text, "1")
+    kernel.ok("setTimeout(() => process.exit(4), 1); 1")
+    kernel.until(lambda: b"process.exit(4)" in kernel.stderr, "an exit between calls")
+    equal(kernel.ok("a").text, "1")
+
+
+def test_killed(kernel):
+    """Who means it can end the kernel."""
+    kernel.begin(code="process.kill(process.pid, 'SIGKILL'); for (;;);")
+    equal(kernel.wait_end(), -signal.SIGKILL)
+
+
+def test_end_of_orders(kernel):
+    """It ends at once, whatever is still to come."""
+    kernel.ok("setInterval(() => {}, 1e6); require('net').createServer().listen(0, '127.0.0.1'); setTimeout(() => {}, 1e6); 1")
+    kernel.close_orders()
+    equal(kernel.wait_end(), 0)
+
+
+def test_network(kernel):
+    """An error says that there is no network."""
+    for code in ["ENETUNREACH", "EHOSTUNREACH", "EAI_AGAIN", "ENOTFOUND"]:
+        error = kernel.run(f"throw new TypeError('fetch failed', {{ cause: Object.assign(new Error('x'), {{ code: '{code}' }}) }})")
+        equal(error.failed("TypeError").get("blocked"), "network", code)
+        equal(kernel.run(f"throw Object.assign(new Error('x'), {{ code: '{code}' }})").failed("Error").get("blocked"), "network")
+    check("blocked" not in kernel.run("await fetch('http://127.0.0.1:1')").failed("TypeError"), "refused is not blocked")
+    check("blocked" not in kernel.run("const e = new Error(); e.cause = e; throw e").failed("Error"), "a cycle of causes")
+
+
+# --- signals ---
+
+# AT tells that it is where it is to be ended.
+BUSY = ["AT for (;;);", "await null; AT for (;;);", "await new Promise(r => setTimeout(r, 5)); AT for (;;);",
+        f"setTimeout(() => {{ AT for (;;); }}, 1); {FOREVER}", f"process.nextTick(() => {{ AT for (;;); }}); {FOREVER}",
+        f"setTimeout(() => process.nextTick(() => {{ AT for (;;); }}), 1); {FOREVER}",
+        f"require('fs').stat('/', () => {{ AT for (;;); }}); {FOREVER}", "AT await null; for (;;);",
+        "try { AT for (;;); } catch {} finally { for (;;); }", "AT for (;;) console.log('abc')", "AT for (;;) display(1)",
+        f"AT {FOREVER}", "AT await new Promise(r => setTimeout(r, 1e6))",
+        "AT Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)",
+        "AT require('child_process').execSync('sleep 1000')", "process.on('SIGINT', () => {}); AT for (;;);",
+        "({ [Symbol.for('nodejs.util.inspect.custom')]() { AT for (;;); } })", "AT new Promise(() => {})"]
+
+
+def interrupted(kernel, code):
+    call = kernel.begin(code=code.replace("AT", "process.stdout.write('at it\\n');"))
+    kernel.wait_output(call, b"at it\n")
+    # Whoever waits for a child is there a moment later; all else is ended wherever it is.
+    time.sleep(0.3 if "execSync" in code else 0)
+    kernel.interrupt()
+    error = kernel.finish(call).error
+    equal((call.done, error and error["name"]), ("interrupted", "Interrupted"), code)
+
+
+def test_interrupt(kernel):
+    """A signal ends whatever runs, or waits; variables stay, and printing works."""
+    kernel.ok("let kept = 7")
+    for code in BUSY:
+        interrupted(kernel, code)
+        call = kernel.ok("console.log('still'); kept")
+        equal((call.text, call.stdout), ("7", b"still\n"), f"after {code}")
+    kernel.ok("await new Promise(r => setTimeout(r, 5)); await (await import('fs')).promises.readFile('/etc/passwd'); 1")
+
+
+def test_interrupt_a_run(kernel):
+    """It ends what was invoked."""
+    kernel.load("module.exports = async () => { process.stdout.write('at it\\n'); await 1; for (;;); }").ok()
+    for _ in range(2):
+        call = kernel.begin(invoke={})
+        kernel.wait_output(call, b"at it\n")
+        kernel.interrupt()
+        equal(kernel.finish(call).done, "interrupted")
+
+
+def test_interrupt_between_calls(kernel):
+    """It does nothing then, with and without the thread that watches."""
+    for code in ["1", "await new Promise(r => setTimeout(r, 1)); 1"]:
+        for _ in range(3):
+            kernel.interrupt()
+            # The signal has no effect that could be waited for; it must not meet the next call.
+            time.sleep(0.2)
+            equal(kernel.ok(code).text, "1")
+
+
+def test_interrupt_at_any_time(kernel):
+    """Whenever it comes, the call ends in one of two ways, and the next one is well."""
+    kernel.ok("let kept = 7")
+    for i in range(60):
+        code = "for (let i = 0; i < 2e5; i++); display(1); 1" if i % 2 else "await new Promise(r => setTimeout(r, 2)); display(1); 1"
+        call = kernel.begin(code=code)
+        time.sleep(i / 10000)
+        kernel.interrupt()
+        check(kernel.finish(call).done in ("ok", "interrupted"), call.reports)
+        time.sleep(0.02)
+        equal(kernel.ok("kept").text, "7")
+
+
+# --- TypeScript ---
+
+def test_typescript(kernel):
+    """Types are taken away by esbuild; what is declared lasts."""
+    def ok(code):
+        return kernel.ok(code, language="typescript")
+    equal(ok("interface A { a: number }\nconst a: A = { a: 1 }; a.a as number").text, "1")
+    equal(ok("enum E { X = 5 }\nclass C<T> { constructor(public t: T) {} }\nnew C<number>(E.X).t! + a.a").text, "6")
+    for code in ["interface B {}", "type C2 = string", "declare const x: number", "import type { Stats } from 'fs'"]:
+        equal(ok(code).results, [], code)
+    ok("import { readFileSync } from 'fs'; import os from 'os'")
+    equal(ok("typeof readFileSync + typeof os.EOL").text, "'functionstring'")
+    equal(ok("const w: number = await Promise.resolve(9); w").text, "9")
+    equal(kernel.ok("w + a.a").text, "10")
+    equal(ok("const u = 'ä€😀'; u").result["json"], "ä€😀")
+
+
+def test_typescript_errors(kernel):
+    """Places are those of the TypeScript."""
+    def run(code):
+        return kernel.run(code, language="typescript")
+    error = run("interface A {\n  a: number\n}\n\nfunction f(a: A): never {\n  const b: number = 1;   throw new RangeError('x' as string)\n}\n"
+                "   f({ a: 1 })").failed("RangeError")
+    equal(place(error), ("cell-1.ts", 6, 32))
+    equal(error["traceback"][1:], ["    at f (cell-1.ts:6:32)", "    at cell-1.ts:8:4"])
+    error = run("let a: number = 1\nlet  b: = 2").failed("SyntaxError")
+    equal((error["is_syntax"], place(error)), (True, ("cell-2.ts", 2, 9)))
+    equal(place(run("type A = {\n x: 1 }\nimport os from 'os'\n  nope").failed("ReferenceError")), ("cell-3.ts", 4, 3))
+
+
+def test_typescript_without_esbuild(_):
+    """It is said what is missing."""
+    with tempfile.TemporaryDirectory() as folder:
+        node = next(f"{d}/{NODE}" for d in os.environ["PATH"].split(":") if os.access(f"{d}/{NODE}", os.X_OK)) if "/" not in NODE else NODE
+        kernel = Kernel(node, *FLAGS, kernel_file("javascript.cjs"), env={"PATH": folder})
+        try:
+            check("no esbuild" in kernel.run("1", language="typescript").failed("Error")["message"], "what is missing")
+            equal(kernel.ok("1").text, "1")
+        finally:
+            check(kernel.close(), "its end")
+
+
+# --- runs ---
+
+def test_run_of_a_function(kernel):
+    """What is exported is called with input and env, which is a global as well."""
+    call = kernel.load("module.exports = async (a, b, env) => [a, b, env.X, globalThis.env.X, process.env.X]", env={"X": "y"}).ok()
+    check(call.is_checked, call.reports)
+    equal(kernel.invoke(input=[1, {"c": 2}]).ok().value, [1, {"c": 2}, "y", "y", "y"])
+    for code in ["module.exports = f", "exports.default = f", "exports.main = f", "export default f", "export { f as default }"]:
+        equal(value_of(kernel, f"function f(...a) {{ return a.length }}\n{code}", input=[1, 2, 3]), 4, code)
+    for code in ["export default (a) => a * 2", "export default async function (a) { return a * 2 }", "export function main(a) { return a * 2 }",
+                 "import os from 'os'; import { sep } from 'path'; export default async a => (await import('fs')) && a * 2 + sep.length - 1",
+                 "const x = await Promise.resolve(2); export default a => a * x"]:
+        equal(value_of(kernel, code, input=21), 42, code)
+    equal(value_of(kernel, "module.exports = (...a) => a.length"), 1)
+    equal(value_of(kernel, "module.exports = (...a) => a.length", input=None), 2)
+    equal(kernel.order(load="export default (a: number): number => a + 1", language="typescript").ok().is_checked, True)
+    equal(kernel.invoke(input=1).ok().value, 2)
+
+
+def test_run_of_an_expression(kernel):
+    """Without a function the last value is the value, however often it is asked for."""
+    kernel.load("globalThis.n = (globalThis.n ?? 0) + 1; const x = await Promise.resolve(20); ({ x, n })").ok()
+    for _ in range(3):
+        equal(kernel.invoke(input=1).ok().value, {"x": 20, "n": 1})
+    equal(value_of(kernel, "async function main() { return 5 }\nmain()"), 5)
+    call = kernel.load("let y = 1").ok()
+    call = kernel.invoke().ok()
+    equal((call.value, call.all("nothing")), (None, [True]))
+
+
+def test_run_values(kernel):
+    """A value is JSON, or it is an error that says why not."""
+    for code, value in [("null", None), ("'ä'", "ä"), ("new Date(0)", "1970-01-01T00:00:00.000Z"), ("[undefined, NaN]", [None, None])]:
+        equal(value_of(kernel, f"module.exports = () => ({code})"), value, code)
+    for code, word in [("1n", "BigInt"), ("({ a: [1n] })", "BigInt"), ("() => 1", "function"), ("({ f() {} })", "function"),
+                       ("Symbol()", "symbol"), ("(() => { const o = {}; o.o = o; return o })()", "circular")]:
+        kernel.load(f"module.exports = () => ({code})").ok()
+        call = kernel.invoke()
+        check(word in call.failed("TypeError")["message"] and call.value is None, code, call.reports)
+
+
+def test_run_errors(kernel):
+    """Of its syntax before it is checked, of its own afterwards; with their places."""
+    for code, where in [("let a =\n 1 +* 2", (2, 5)), ("export default 1\nlet b = 1 +* 2", (2, 12)), ("export default { a() { }", None)]:
+        call = kernel.load(code, file="run.js")
+        check(not call.is_checked and call.failed("SyntaxError")["is_syntax"], code, call.reports)
+        check(where is None or place(call.error) == ("run.js", *where), code, call.error)
+    for code in ["\n  nope()", "export default 1;\n  nope()"]:
+        call = kernel.load(code, file="run.js")
+        check(call.is_checked, code)
+        equal(place(call.failed("ReferenceError")), ("run.js", 2, 3), code)
+    call = kernel.load("import { nope } from 'fs'; export default nope")
+    equal(call.done, "error")
+    kernel.load("export default () => {\n  throw new RangeError('r')\n}", file="run.mjs").ok()
+    equal(place(kernel.invoke().failed("RangeError")), ("run.mjs", 2, 9))
+    kernel.load("exports.main = async () => {\n  await 1; null.x\n}").ok()
+    equal(place(kernel.invoke().failed("TypeError"))[1:], (2, 17))
+
+
+def test_run_logs(kernel):
+    """console.* are reports with their level, and are not printed; in a cell they are."""
+    begin = time.time()
+    call = kernel.load("console.log('a %d', 1, { b: 2 }); console.info('c'); console.warn('d'); console.error('e'); console.debug('f');"
+                       "console.group('g'); console.log('h\\ni'); console.groupEnd(); console.table([[1]]); console.dir({ j: 1 })").ok()
+    equal((call.stdout, call.stderr), (b"", b""))
+    levels = [(log["level"], log["message"]) for log in call.logs]
+    equal(levels[:7], [("info", "a 1 { b: 2 }"), ("info", "c"), ("warn", "d"), ("error", "e"), ("debug", "f"), ("info", "g"), ("info", "  h\n  i")])
+    check("┌" in levels[7][1] and levels[8] == ("info", "{ j: 1 }"), levels)
+    check(all(begin - 1 < log["time"] < time.time() + 1 for log in call.logs), call.logs)
+    kernel.load("module.exports = async () => { console.log('in'); await 1; console.warn('after'); process.stdout.write('raw') }").ok()
+    call = kernel.invoke().ok()
+    equal(([log["message"] for log in call.logs], call.stdout), (["in", "after"], b"raw"))
+    call = kernel.ok("console.log('printed')")
+    equal((call.logs, call.stdout), ([], b"printed\n"))
+
+
+def test_run_of_a_handler(kernel):
+    """A real Request, env and ctx go in; status, headers and body come out, and what waits is waited for."""
+    kernel.load("export default { async fetch(request, env, ctx) { ctx.passThroughOnException();\n"
+                "ctx.waitUntil(new Promise(r => setTimeout(() => { console.log('waited'); r() }, 20)));\n"
+                "const url = new URL(request.url); if (url.pathname === '/bytes') return new Response(new Uint8Array([255, 254]));\n"
+                "if (url.pathname === '/bad') return 5;\n"
+                "return new Response(`${request.method} ${url.pathname} ${await request.text()} ${request.headers.get('x-a')} ${env.K}`,"
+                "{ status: 201, headers: { 'X-B': 'c' } }) } }", env={"K": "v"}).ok()
+    call = kernel.invoke(request={"url": "https://a.example/b?c", "method": "POST", "headers": {"X-A": "d"}, "body": "ä"}).ok()
+    equal((call.value["status"], call.value["headers"]["x-b"], call.value["body"]), (201, "c", "POST /b ä d v"))
+    equal([log["message"] for log in call.logs], ["waited"])
+    value = kernel.invoke(request={"url": "/x", "method": "PUT", "body_base64": base64.b64encode(b"raw").decode()}).ok().value
+    equal(value["body"], "PUT /x raw null v")
+    equal(base64.b64decode(kernel.invoke(request={"url": "/bytes"}).ok().value["body_base64"]), b"\xff\xfe")
+    check("Response" in kernel.invoke(request={"url": "/bad"}).failed("TypeError")["message"], "no Response")
+    check("request" in kernel.invoke(input=1).failed("TypeError")["message"], "no request")
+    kernel.invoke(request={"url": "http://a b/"}).failed("TypeError")
+
+
+def test_invoke_nothing(kernel):
+    """Without a load there is nothing to call."""
+    check("loaded" in kernel.invoke().failed("Error")["message"], "nothing")
+
+
+# --- code that breaks things ---
+
+HOSTILE = [
+    "globalThis.console = null", "console.log = () => { throw 1 }", "JSON.stringify = () => 'x'; JSON.parse = () => ({ call: 9 })",
+    "globalThis.JSON = undefined", "process.stdout.write = () => { throw 1 }",
+    "Object.defineProperty(process, 'stdout', { value: null, configurable: true })", "require('fs').writeSync = () => { throw 1 }",
+    "for (const n of ['call', 'code', 'result', 'toJSON', 'id', 'file', 'language', 'exit', 'exceptionDetails', 'error', 'env', 'cwd', 'get', "
+    "'value', 'load']) Object.defineProperty(Object.prototype, n, { get() { return () => 'evil' }, set() { throw new Error('set') }, configurable: true })",
+    "for (const n of Object.getOwnPropertyNames(Array.prototype)) if (n !== 'constructor' && n !== 'length') Array.prototype[n] = () => { throw 1 }",
+    "Array.prototype[Symbol.iterator] = () => { throw 1 }", "Object.defineProperty(Array.prototype, 0, { set() { throw 1 } })",
+    "for (const n of Object.getOwnPropertyNames(String.prototype)) if (n !== 'constructor' && n !== 'length') String.prototype[n] = () => { throw 1 }",
+    "for (const n of ['exec', 'test', Symbol.match, Symbol.replace, Symbol.split]) RegExp.prototype[n] = () => { throw 1 }",
+    "Promise.prototype.then = () => { throw 1 }", "Object.defineProperty(Promise.prototype, 'constructor', { get() { throw 1 } })",
+    "globalThis.Promise = null; globalThis.Error = null; globalThis.Object = null; globalThis.Array = null; globalThis.String = null",
+    "Error.prepareStackTrace = () => { throw 1 }", "Error.prepareStackTrace = () => 5", "Error.stackTraceLimit = 0",
+    "Function.prototype.call = Function.prototype.apply = Function.prototype.bind = () => { throw 1 }",
+    "Reflect.apply = Object.defineProperty = Object.keys = () => { throw 1 }", "Uint8Array.prototype.set = Uint8Array.prototype.subarray = null",
+    "Buffer.from = Buffer.concat = () => { throw 1 }; Buffer.prototype.toString = () => 'x'; Buffer.prototype.utf8Slice = () => 'y'",
+    "globalThis.setTimeout = globalThis.setImmediate = globalThis.queueMicrotask = () => { throw 1 }",
+    "process.nextTick = process.emit = process.on = () => { throw 1 }", "require('events').prototype.emit = () => { throw 1 }",
+    "process.removeAllListeners(); process._tickCallback = null; process.binding = null", "process.cwd = process.chdir = () => { throw 1 }",
+    "require('vm').Script.prototype.runInThisContext = () => { throw 1 }", "require('util').inspect = () => { throw 1 }",
+    "Map.prototype.get = Map.prototype.set = WeakMap.prototype.get = WeakMap.prototype.set = () => { throw 1 }",
+    "require('module').prototype.require = require('module')._load = () => { throw 1 }", "Math.min = Date.now = () => { throw 1 }",
+    "Atomics.store = Atomics.load = Atomics.compareExchange = () => { throw 1 }", "Symbol.for = null; globalThis.Symbol = null",
+    "process.exit = null; process.reallyExit = null", "for (const n of Object.keys(globalThis)) try { delete globalThis[n] } catch {}",
+    "for (const n of Object.getOwnPropertyNames(globalThis)) try { globalThis[n] = null } catch {}",
+]
+
+
+def test_hostile(_):
+    """Whatever is replaced, what is told of the next calls is true."""
+    for code in HOSTILE:
+        kernel = start()
+        try:
+            equal(kernel.run("let kept = 7; {\n" + code + "\n}\nvoid 0").done, "ok", code)
+            call = kernel.run("kept + 1")
+            equal((call.done, call.text), ("ok", "8"), f"{code}: {call.reports}")
+            equal(kernel.run("await null; kept").text, "7", code)
+            error = kernel.run("\n null.x").error
+            equal((error["name"], error["is_syntax"] if "is_syntax" in error else False), ("TypeError", False), code)
+            check("stackTraceLimit" in code or error["line"] == 2, code, error)
+            equal(kernel.run("let a = 1 +* 2").error["is_syntax"], True, code)
+            call = kernel.begin(code="for (;;);")
+            while not call.done:
+                kernel.interrupt()
+                kernel.until(lambda: call.done or select_a_moment(), "an interrupt", GUARD)
+            equal(call.done, "interrupted", code)
+            equal(kernel.run("kept").text, "7", code)
+            check(not kernel.strays, code, kernel.strays)
+        finally:
+            check(kernel.close(), f"its end after {code}: {kernel.status} {kernel.stderr}")
+
+
+def select_a_moment():
+    time.sleep(0.01)
+    return True
+
+
+def test_hostile_run(_):
+    """Of a run, too."""
+    for code in HOSTILE:
+        kernel = start()
+        try:
+            kernel.load("{\n" + code + "\n}\nmodule.exports = (a) => a + 1").ok()
+            equal(kernel.invoke(input=4).ok().value, 5, code)
+            equal(kernel.invoke(input=[5, 6]).ok().value, 6, code)
+        finally:
+            check(kernel.close(), f"its end after {code}: {kernel.status} {kernel.stderr}")
+
+
+def test_lies_stay_its_own(kernel):
+    """A line that code writes to every descriptor it finds does not become a report of another call."""
+    kernel.run("const fs = require('fs'); for (let fd = 3; fd < 20; fd++) try { fs.writeSync(fd, '{\"call\":1,\"done\":\"ok\"}\\n') } catch {}; 1").ok()
+    equal(kernel.ok("2").text, "2")
+
+
+def test_orders_in_pieces(kernel):
+    """A line may come in any pieces, and two at once are done one after the other."""
+    line = json.dumps({"call": 1000, "code": "'ä€😀'.length"}, ensure_ascii=False).encode() + b"\n"
+    for byte in line:
+        kernel.write(bytes([byte]))
+    kernel.until(lambda: any(r.get("done") for r in kernel.strays), "a call in pieces")
+    equal(kernel.strays[0]["result"]["text"], "4")
+    kernel.strays.clear()
+    kernel.write(b'{"call": 1001, "code": "await new Promise(r => setTimeout(r, 5)); 1"}\n{"call": 1002, "code": "2"}\n')
+    kernel.until(lambda: len([r for r in kernel.strays if "done" in r]) == 2, "two at once")
+    equal([(r["call"], "done" in r) for r in kernel.strays], [(1001, False), (1001, True), (1002, False), (1002, True)])
+    kernel.strays.clear()
+
+
+if __name__ == "__main__":
+    run_all(globals(), start)

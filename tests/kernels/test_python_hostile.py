@@ -1,0 +1,311 @@
+"""The Python kernel when it is interrupted, forked, deceived; and its runs. With the host's Python."""
+
+import os
+import subprocess
+import time
+
+from kernel import LINE_MAX, Failed, check, equal, run_all
+from test_python import IS_ROOT, start
+
+
+# --- output ---
+
+def test_output(kernel):
+    """What was printed has left when a call is done, in its order, by Python, children and C."""
+    call = kernel.ok("import sys, os, subprocess\nprint('a', end='')\nos.system('printf b')\n"
+                     "subprocess.run(['printf', 'c'])\nprint('d', end='')\nsys.stderr.write('e')\nNone")
+    equal((call.stdout, call.stderr), (b"abcd", b"e"))
+    equal(kernel.ok("sys.stdout.write('no end'); None").stdout, b"no end")
+    equal(kernel.ok("sys.stdout.buffer.write(b'\\xff\\x00'); None").stdout, b"\xff\x00")
+    equal(kernel.ok("print('ü\\udcff', end='')").stdout, "ü".encode() + b"\xff")
+    equal(kernel.ok("import ctypes\nctypes.CDLL(None).printf(b'from C'); None").stdout, b"from C")
+    call = kernel.ok("print('x' * 5_000_000)")
+    equal(len(call.stdout), 5_000_001)
+    equal(kernel.ok("import os; os.fork() or os._exit(0); os.wait(); print('once', end='')").stdout, b"once")
+
+
+def test_output_at_once(kernel):
+    """A line is there when it is printed, not at the end."""
+    call = kernel.begin(code="print('first')\nimport time\ntime.sleep(60)")
+    kernel.wait_output(call, b"first\n")
+    kernel.interrupt()
+    kernel.finish(call).failed("KeyboardInterrupt", "interrupted")
+
+
+def test_threads(kernel):
+    """Threads print and show during a call and after it; what they show after it belongs to no call."""
+    call = kernel.ok("import threading\ngo, shown = threading.Event(), threading.Event()\n"
+                     "def work():\n    display('during')\n    shown.set()\n    go.wait()\n    display('after')\n"
+                     "    print('after', flush=True)\n"
+                     "t = threading.Thread(target=work)\nt.start()\nshown.wait()\nNone")
+    equal([result["text"] for result in call.results], ["'during'"])
+    kernel.ok("threading.Timer(0.05, go.set).start()")
+    kernel.until(lambda: b"after" in kernel.stdout, "what the thread prints between calls")
+    call = kernel.ok("def many():\n    for i in range(200): display('x' * 5000)\n"
+                     "ts = [threading.Thread(target=many) for _ in range(4)]\n[t.start() for t in ts]\n"
+                     "[t.join() for t in ts]\nNone")
+    equal(len(call.results), 800, "whole lines of four threads")
+
+
+# --- SIGINT ---
+
+INTERRUPTED = {
+    "sleep": "import time\nprint('x')\ntime.sleep(60)",
+    "loop": "print('x')\nwhile True: pass",
+    "await": "import asyncio\nprint('x')\nawait asyncio.sleep(60)\nNone",
+    "loop in a coroutine": "import asyncio\nasync def f():\n    print('x')\n    while True: pass\nawait f()",
+    "loop of a task": "import asyncio\nasync def f():\n    print('x')\n    while True: pass\n"
+    "t = asyncio.ensure_future(f())\nawait t",
+    "asyncio.run": "import asyncio\nprint('x')\nasyncio.run(asyncio.sleep(60))",
+    "lock": "import threading\nl = threading.Lock(); l.acquire()\nprint('x')\nl.acquire()",
+    "child": "import subprocess\nprint('x')\nsubprocess.run(['sleep', '60'])",
+    "repr": "class A:\n    def __repr__(self):\n        print('x')\n        while True: pass\nA()",
+    "display": "print('x')\nwhile True: display('y' * 1000)",
+    "read": "import os\nr, w = os.pipe()\nprint('x')\nos.read(r, 1)",
+}
+
+
+def test_interrupt(kernel):
+    """SIGINT ends what runs, whatever that is; variables stay."""
+    kernel.ok("kept = 5")
+    for whole_group in (True, False):
+        for name, code in INTERRUPTED.items():
+            call = kernel.begin(code=code)
+            kernel.wait_output(call, b"x")
+            kernel.interrupt(whole_group)
+            error = kernel.finish(call).failed("KeyboardInterrupt", "interrupted")
+            check(error.get("line"), f"{name}: no place:", error)
+            check("python" not in "".join(line for line in error["traceback"] if "images/kernels" in line), error)
+            equal(kernel.ok("kept").text, "5", name)
+    equal(kernel.ok("import asyncio\nawait asyncio.sleep(0.001, 'alive')").text, "'alive'")
+
+
+def test_interrupt_between(kernel):
+    """Between calls SIGINT does nothing, also when a task goes on; the next call is not hit."""
+    for _ in range(20):
+        kernel.interrupt()
+        equal(kernel.run("1").done in ("ok", "interrupted"), True)
+    kernel.ok("import asyncio\nasync def tick():\n    while True:\n        await asyncio.sleep(0.001)\n"
+              "async def begin(): asyncio.create_task(tick())\nawait begin()")
+    kernel.interrupt()
+    time.sleep(0.05)  # nothing tells that nothing happened
+    equal(kernel.ok("len(asyncio.all_tasks(asyncio.get_event_loop()))").text, "1")
+
+
+def test_interrupt_often(kernel):
+    """Wherever SIGINT comes, every call has one end and every line is whole."""
+    for i in range(100):
+        call = kernel.begin(code="for i in range(30): display(i)\nprint('z')\n[1] * 1000")
+        for _ in range(1000):
+            kernel.interrupt(False)
+            try:
+                kernel.until(lambda: call.done, "", 0.0005 * (1 + i % 5))  # pylint: disable=cell-var-from-loop
+                break
+            except Failed:
+                check(kernel.fds, "the kernel has ended")
+        check(call.done in ("ok", "interrupted"), call.reports[-3:])
+    equal(kernel.ok("1").text, "1")
+
+
+def test_interrupt_caught(kernel):
+    """Code that catches the interruption has not ended by it; its own KeyboardInterrupt is an error."""
+    call = kernel.begin(code="import time\ntry:\n    print('x')\n    time.sleep(60)\nexcept KeyboardInterrupt:\n"
+                        "    y = 'caught'\ny")
+    kernel.wait_output(call, b"x")
+    kernel.interrupt()
+    equal(kernel.finish(call).ok().text, "'caught'")
+    kernel.run("raise KeyboardInterrupt").failed("KeyboardInterrupt", "error")
+    kernel.ok("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)")
+    call = kernel.begin(code="print('x')\ntime.sleep(60)")
+    kernel.wait_output(call, b"x")
+    kernel.interrupt()
+    kernel.finish(call).failed("KeyboardInterrupt", "interrupted")
+
+
+# --- processes ---
+
+def test_fork(kernel):
+    """A forked child is no kernel: it reports nothing, takes no orders, and ends where the code ends."""
+    call = kernel.ok("import os\npid = os.fork()\nif pid == 0:\n    display('child')\n    print('child', flush=True)\n"
+                     "else:\n    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+                     "'value of ' + ('child' if not pid else 'parent')")
+    equal((call.stdout, [r["text"] for r in call.results]), (b"child\n0\n", ["'value of parent'"]))
+    for code, status in (("1/0", 1), ("raise SystemExit(7)", 7), ("raise SystemExit('why')", 1)):
+        call = kernel.ok(f"pid = os.fork()\nif pid == 0:\n    {code}\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])")
+        equal(call.text, str(status), code)
+    check(b"ZeroDivisionError" in kernel.stderr and b"images/kernels" not in kernel.stderr, kernel.stderr)
+    kernel.ok("import asyncio\nasync def f():\n    global pid\n    pid = os.fork()\nawait f()\nif pid: os.waitpid(pid, 0)")
+    kernel.ok("pid = os.fork()\nif pid == 0:\n    os.setsid()\n    import time\n    time.sleep(60)")
+    kernel.close_orders()
+    equal(kernel.wait_end(), 0, "a child that stays does not keep the kernel")
+    check("reports" not in kernel.fds.values(), "a child holds the report channel open")
+
+
+def test_multiprocessing(kernel):
+    """multiprocessing works, by fork and by spawn."""
+    call = kernel.ok("import multiprocessing, operator\ndef square(x): return x * x\n"
+                     "with multiprocessing.get_context('fork').Pool(2) as pool: a = pool.map(square, range(4))\n"
+                     "with multiprocessing.get_context('spawn').Pool(1) as pool: b = pool.map(operator.neg, range(3))\na, b")
+    equal(call.text, "([0, 1, 4, 9], [0, -1, -2])")
+
+
+def test_descriptors(kernel):
+    """Children inherit neither orders nor reports; the numbers are none that are guessed; it cannot be looked into."""
+    given = subprocess.run(["ls", "/proc/self/fd"], capture_output=True, close_fds=False, check=True).stdout.split()
+    equal(kernel.ok("import os, subprocess\nsubprocess.run(['ls', '/proc/self/fd'], capture_output=True, close_fds=False)"
+                    ".stdout.split()").text, repr(given), "what a child has")
+    equal(kernel.ok("os.readlink('/proc/self/fd/0')").result["json"], "/dev/null")
+    numbers = set(kernel.ok("[n for n in os.listdir('/proc/self/fd')]").result["json"]) - {n.decode() for n in given}
+    check(len(numbers) == 5 and all(int(n) >= 110 for n in numbers), numbers)
+    dumpable = kernel.ok("import ctypes\nctypes.CDLL(None).prctl(3, 0, 0, 0, 0)").result["json"]
+    equal((dumpable != 1, kernel.ok("os.getegid()").result["json"]), (IS_ROOT, os.getegid()))
+
+
+def test_end(kernel):
+    """At the end of its orders it runs what atexit has, and does not wait for threads."""
+    kernel.ok("import atexit, threading, time\natexit.register(print, 'bye')\n"
+              "threading.Thread(target=time.sleep, args=(60,)).start()")
+    kernel.close_orders()
+    equal((kernel.wait_end(), kernel.stdout), (0, b"bye\n"))
+
+
+# --- hostile code ---
+
+HOSTILE = {
+    "sys.stdout": "import sys, io\nsys.stdout = io.StringIO()\nsys.stderr = None",
+    "a stream that fails": "import sys\nclass S:\n    def flush(self): 1/0\n    def write(self, x): 1/0\n"
+    "sys.stdout = sys.stderr = S()",
+    "closed streams": "import sys\nsys.stdin.close(); sys.stdout.close(); sys.stderr.close()",
+    "closed descriptors": "import os\nos.close(0); os.close(1); os.close(2)",
+    "builtins": "import builtins\n"
+                "for n in ('print repr len isinstance issubclass type str getattr eval exec compile __import__ dict any next '\n"
+                "          'enumerate hasattr callable open list id map min').split():\n"
+                "    setattr(builtins, n, lambda *a, **k: 'lie')",
+    "modules": "import json, os, sys, traceback, linecache, signal, time, posix, _thread, _signal\n"
+               "for m in (json, os, traceback, linecache, signal, time, posix, _thread, _signal):\n"
+               "    for n in dir(m):\n"
+               "        if callable(getattr(m, n)) and n[0] != '_': setattr(m, n, lambda *a, **k: 1/0)",
+    "sys": "import sys\nsys.excepthook = sys.displayhook = sys.getrecursionlimit = None\nsys.path = None\n"
+    "sys.meta_path = []",
+    "sys.modules": "import sys\nsys.modules.clear()",
+    "a trace": "import sys\ndef t(*a): raise ValueError('traced')\nsys.settrace(t)\nsys.setprofile(t)",
+    "a deep limit": "import sys\nsys.setrecursionlimit(60)",
+    "__main__": "import sys\nsys.modules['__main__'].__dict__.pop('__builtins__', None)\nglobals().clear()",
+    "gc": "import gc\nclass D:\n    def __del__(self): display('deleted')\ngc.set_threshold(1)\nd = D(); d.d = d; del d",
+    "limits": "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))",
+}
+
+
+def test_hostile(kernel):
+    """Code that replaces what the kernel stands on does not change what is told of later calls."""
+    del kernel  # each has one of its own
+    for name, code in HOSTILE.items():
+        victim = start()
+        try:
+            victim.run(code)
+            equal(victim.run("6 * 7").text, "42", name)
+            error = victim.run("\n1/0").failed("ZeroDivisionError")
+            equal((error.get("line"), error["message"]), (2, "division by zero"), name)
+            equal(victim.run("x = = 1").failed("SyntaxError")["line"], 1, name)
+            check(all("images/kernels" not in line for line in error["traceback"]), name, error["traceback"])
+            check(victim.close(), name, "has ended badly:", victim.status, victim.stderr)
+        finally:
+            if victim.status is None:
+                victim.close()
+
+
+def test_streams_again(kernel):
+    """Streams that the code closed are there again in the next call."""
+    kernel.run(HOSTILE["closed streams"])
+    equal(kernel.ok("print('back')").stdout, b"back\n")
+    kernel.run(HOSTILE["closed descriptors"])
+    equal(kernel.ok("print('again'); sys.stderr.write('err'); os.read(0, 1)").text, "b''")
+    equal((kernel.stdout[-6:], kernel.stderr), (b"again\n", b"err"))
+    kernel.ok("with open(1, 'w') as f: f.write('direct')")
+    equal(kernel.ok("print('third')").stdout, b"third\n")
+
+
+def test_large_orders(kernel):
+    """An order of nearly 16 MiB, and one that comes in pieces."""
+    code = "x = '" + "y" * (LINE_MAX - 100) + "'\nlen(x)"
+    equal(kernel.ok(code).text, str(LINE_MAX - 100))
+    kernel.begin(code="1")
+    for part in (b'{"call": 99, "co', b'de": "5"}\n{"call": 100, "code": "6"}', b"\n"):
+        kernel.write(part)
+        time.sleep(0.01)
+    kernel.until(lambda: {"call": 100, "done": "ok"} in kernel.strays, "the pieces")
+    kernel.strays.clear()
+
+
+# --- runs ---
+
+def test_run(kernel):
+    """main gets input, and env last where it has a place; without a main the last value counts."""
+    for code, given, value in (
+            ("def main(a, b, env): return [a, b, env, globals()['env']]", {"input": [1, 2]}, [1, 2, {"K": "v"}, {"K": "v"}]),
+            ("def main(x): return x", {"input": {"a": 1}}, {"a": 1}), ("def main(env): return env", {}, {"K": "v"}),
+            ("def main(): return 1", {}, 1), ("def main(a, b): return a + b", {"input": [1, 2]}, 3),
+            ("def main(*a, env): return [a, env]", {"input": [1]}, [[1], {"K": "v"}]),
+            ("def main(*a): return a", {"input": "s"}, ["s", {"K": "v"}]), ("main = lambda x: x * 2", {"input": 4}, 8),
+            ("import asyncio\nasync def main(x): return await asyncio.sleep(0, x + 1)", {"input": 1}, 2),
+            ("import os\nos.environ['K'] + env['K']", {}, "vv"), ("x = await __import__('asyncio').sleep(0, 3)\nx", {}, 3),
+            ("def fetch(request, env): return {'status': 200, 'body': request['url']}", {"request": {"url": "/u"}},
+             {"status": 200, "body": "/u"}),
+            ("def main(x): return (1, {2: x})", {"input": None}, [1, {"2": None}])):
+        call = kernel.load(code, env={"K": "v"}).ok()
+        check(call.is_checked, code)
+        for _ in range(2):
+            equal(kernel.invoke(**given).ok().value, value, code)
+    equal(kernel.load("x = 1").ok().results, [])
+    equal(kernel.invoke().ok().reports[0], {"call": kernel.count, "value": None, "nothing": True})
+
+
+def test_run_module(kernel):
+    """It has a module of its own; a file with a main is imported, one without is run as a script."""
+    kernel.ok("private = 1")
+    kernel.load("private").failed("NameError")
+    kernel.invoke().failed("LookupError")
+    equal(kernel.load("def main(): pass\nif __name__ == '__main__': print('script')").ok().stdout, b"")
+    equal(kernel.load("if __name__ == '__main__': print('script')").ok().stdout, b"script\n")
+
+
+def test_run_errors(kernel):
+    """Syntax is checked first; errors of main have their place; what is no JSON is refused."""
+    call = kernel.load("print(1)\ndef main(:", file="task.py")
+    error = call.failed("SyntaxError")
+    equal((call.is_checked, error["line"], error["file"], call.stdout), (False, 2, "task.py", b""))
+    call = kernel.load("raise ValueError('x')")
+    check(call.is_checked and call.failed("ValueError"), call.reports)
+    kernel.load("def main(x):\n    return x.a", file="task.py").ok()
+    equal(kernel.invoke(input=[1]).failed("AttributeError")["line"], 2)
+    kernel.invoke(input=[1, 2, 3]).failed("TypeError")
+    for code in ("{1}", "object()", "float('nan')", "[float('inf')]", "b'x'", "(l := [], l.append(l))[0]", "10**5000",
+                 "{(1,): 1}"):
+        kernel.load(f"def main(): return {code}").ok()
+        error = kernel.invoke().failed("TypeError")
+        check("JSON" in error["message"] or "contains itself" in error["message"], error)
+    kernel.load("def main(): return 'x' * (17 << 20)").ok()
+    kernel.invoke().failed("ValueError")
+
+
+def test_run_logs(kernel):
+    """logging and warnings are reports in a run, with level and time, and print nothing; not in a context."""
+    code = ("import logging, warnings\nlog = logging.getLogger('mine')\ndef main():\n    logging.debug('d'); "
+            "log.info('i %d', 5)\n"
+            "    log.warning('w'); log.error('e'); log.critical('c')\n    warnings.warn('careful')\n    print('out')")
+    before = time.time()
+    check(not kernel.load(code).ok().logs, "too early")
+    call = kernel.invoke().ok()
+    equal([(log["level"], log["message"]) for log in call.logs[:5]],
+          [("debug", "d"), ("info", "i 5"), ("warn", "w"), ("error", "e"), ("error", "c")])
+    equal((call.logs[5]["level"], "careful" in call.logs[5]["message"], len(call.logs)), ("warn", True, 6))
+    check(all(before - 1 < log["time"] < time.time() + 1 for log in call.logs), call.logs)
+    equal((call.stdout, call.stderr), (b"out\n", b""))
+    other = start()
+    call = other.ok("import logging, warnings\nlogging.warning('w')\nwarnings.warn('careful')")
+    check(not call.logs and b"w" in call.stderr and b"careful" in call.stderr, call.reports, call.stderr)
+    check(other.close())
+
+
+if __name__ == "__main__":
+    run_all(globals(), start)
