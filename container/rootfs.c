@@ -12,12 +12,14 @@
 #include "base/cleanup.h"
 #include "container/binds.h"
 #include "container/dir.h"
+#include "container/kernels.h"
 #include "container/mount.h"
 #include "container/trash.h"
 
 #define RUN_SIZE   "size=64m"
 #define BERTH_SIZE "size=4m"
-#define LOWER      ".lower" /* below <run>: where a lower layer is for a moment */
+#define KERNELS    "kernels" /* of container/kernels.h */
+#define LOWER      ".lower"  /* below <run>: where a lower layer is for a moment */
 #define INIT_MAX   (16 * 1024 * 1024)
 
 /* The image with its owners shifted to those of the sandbox. */
@@ -188,14 +190,26 @@ static int make_tmpfs(const char *mode, const char *size, uid_t owner, struct er
 	return mount_make("tmpfs", options, MOUNT_SAFE, err);
 }
 
-/* /run, /run/berth and /run/berth/init. */
+/* A copy of what is in the guest's tmpfs, on a file or folder of /run/berth. */
+static int mount_of_guest(const struct container_host *host, int point, const char *name,
+			  struct err *err)
+{
+	cleanup_fd int tree = open_tree(host->guest_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	if (tree < 0 || point < 0)
+		return err_set(err, -EIO, ERR_START_FAILED, "cannot make a place for /run/berth/%s",
+			       name);
+	return mount_attach(tree, point, name, err);
+}
+
+/* /run, /run/berth, and what is in it: init and the kernels. */
 static int mount_run(const struct container_host *host, int root, uid_t owner, struct err *err)
 {
 	cleanup_fd int target = open_point(root, "run", owner, err);
 	cleanup_fd int run = target < 0 ? -1 : make_tmpfs("0755", RUN_SIZE, owner, err);
 	/* Everybody inside may come by: init's fifo is there. */
 	cleanup_fd int berth = run < 0 ? -1 : make_tmpfs("0711", BERTH_SIZE, owner, err);
-	cleanup_fd int point = -1, file = -1, init = -1;
+	cleanup_fd int point = -1, file = -1, folder = -1;
 
 	if (berth < 0)
 		return -EIO;
@@ -204,13 +218,15 @@ static int mount_run(const struct container_host *host, int root, uid_t owner, s
 			       strerror(errno));
 	point = dir_open_file(run, "berth", O_PATH | O_DIRECTORY, 0);
 	file = dir_open_file(berth, "init", O_RDONLY | O_CREAT | O_EXCL, 0555);
-	init = open_tree(host->guest_fd, "init", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	if (point < 0 || file < 0 || init < 0)
-		return err_set(err, -EIO, ERR_START_FAILED, "cannot make a place for berth-init");
+	folder = dir_make(berth, KERNELS, 0755);
+	if (point < 0)
+		return err_set(err, point, ERR_START_FAILED, "cannot open /run/berth: %s",
+			       strerror(-point));
 	/* From the outside in: a detached mount takes no others on older kernels. */
 	if (mount_attach(run, target, "/run", err) < 0 ||
 	    mount_attach(berth, point, "/run/berth", err) < 0 ||
-	    mount_attach(init, file, "/run/berth/init", err) < 0)
+	    mount_of_guest(host, file, "init", err) < 0 ||
+	    mount_of_guest(host, folder, KERNELS, err) < 0)
 		return -EIO;
 	return 0;
 }
@@ -350,6 +366,9 @@ int rootfs_mount_guest(const char *init_path, int run_fd, const char *name, stru
 	r = copy_init(init_path, guest);
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "cannot copy %s: %s", init_path, strerror(-r));
+	r = kernels_write(guest, KERNELS);
+	if (r < 0)
+		return err_set(err, r, ERR_INTERNAL, "cannot write the kernels: %s", strerror(-r));
 	if (mount_setattr(guest, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
 		return err_set(err, -errno, ERR_INTERNAL, "cannot seal the copy of berth-init: %s",
 			       strerror(errno));
