@@ -195,7 +195,7 @@ def test_asked(g):
         equal(g.get("/v1/events?" + query).status, 400, query)
     reply = g.get(path_of("a", type="slept,mispelt"))
     equal((reply.status, reply.json()["code"]), (400, "invalid_request"), reply)
-    check('"mispelt"' in reply.json()["error"] and "port_unexposed, oom" in reply.json()["error"], reply)
+    check('"mispelt"' in reply.json()["error"] and "memory_threshold, oom" in reply.json()["error"], reply)
     equal(g.get(path_of("nobody")).status, 404, "one that never was")
     equal(g.get(path_of("no..body")).status, 400, "no name")
     equal(g.request("POST", "/v1/events").status, 405, "method")
