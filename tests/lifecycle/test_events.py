@@ -284,9 +284,9 @@ def test_pruned(g):
 
 
 def still(g):
-    """What is told of it, but for when its usage was measured: whoever asks measures it."""
+    """What is told of it, but for when it was measured, and its memory, some of which the kernel may take back."""
     shown = g.sandbox("a")
-    return {**shown, "usage": {**shown["usage"], "at": None}}
+    return {**shown, "usage": {**shown["usage"], "at": None, "memory_bytes": None}}
 
 
 def test_follower_wakes_nobody(g):
