@@ -58,7 +58,7 @@ def test_memory(g):
 @only("root")
 def test_cache(g):
     """What is only kept of files is given back, and does not count."""
-    put(g, memory="256M")
+    put(g, memory="256M", disk="1G")  # its disk is a real one then, also where ours is in memory
     g.out("a", "dd if=/dev/zero of=big bs=1M count=150 2>/dev/null && sync big")
     check(g.get("/v1/sandbox/a/stats").json()["usage"]["memory_bytes"] > 100 * MIB, "it is kept")
     put(g, memory="48M")
