@@ -145,9 +145,33 @@ void container_groups_retire(struct container *c, const struct container_host *h
  * Other limits for one that runs, frozen or not: 0 is the default, as at its start. ERR_CONFLICT if
  * it holds more memory than that, ERR_UNSUPPORTED for what this host cannot change while it runs.
  * On failure all are as they were. Of `limits` those are read that struct keeper_limit has.
+ *
+ *	container_limit_begin ──> container_limit_now, or container_limit_work ──>
+ *container_limit_end
  */
-int container_limit(struct container *c, const struct container_host *host,
-		    const struct container_limits *limits, struct err *err);
+struct container_change {
+	struct container_limits before, after;
+};
+
+/* All but what the cgroup holds. */
+int container_limit_begin(struct container *c, const struct container_host *host,
+			  const struct container_limits *limits, struct container_change *ret,
+			  struct err *err);
+/* The kernel has to take memory back first, for which nobody may have to wait. */
+bool container_limit_takes_long(const struct container *c, const struct container_host *host,
+				const struct container_change *change);
+int container_limit_now(const struct container *c, const struct container_host *host,
+			const struct container_change *change, struct err *err);
+/* The same by a child, whose pidfd it returns. If that fails (status 1), *ret_fd has a struct err.
+ */
+int container_limit_work(const struct container *c, const struct container_host *host,
+			 const struct container_change *change, int *ret_fd, struct err *err);
+/* That child was killed, or never was: what the cgroup holds is put back. */
+void container_limit_undo(const struct container *c, const struct container_host *host,
+			  const struct container_change *change);
+/* Negative result: the rest is put back, and `err` says why. Else it is recorded. */
+int container_limit_end(struct container *c, const struct container_host *host,
+			const struct container_change *change, int result, struct err *err);
 
 struct container_stats {
 	uint64_t cpu_us, memory_bytes, memory_peak_bytes, pids, oom_kills;
