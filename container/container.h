@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "container/host.h"
+#include "container/pool_mark.h"
 #include "proto/sandbox_id.h"
 
 struct container_limits {
@@ -48,6 +49,7 @@ struct container {
 	struct container_spec spec;
 	uint32_t range; /* number of its id range, recorded below <state>/sandboxes/<id> */
 	bool is_pooled; /* its disk is in the pool (pool.h), limited or not */
+	char disk_name[POOL_NAME_SIZE]; /* and is called so there */
 	pid_t init_pid;
 	int init_pidfd; /* -1 until it runs; the caller closes it after container_take_down() */
 	uint64_t init_start;   /* start time of init, with the boot id the proof that a pid is still
@@ -82,8 +84,8 @@ int container_created(struct container *c, const struct container_host *host, in
 
 /*
  * A child that ends with 0 when the sandbox's id range is on disk for good: so that after a power
- * loss no disk lacks the range that its files belong to. While the runtime is at work; nobody may
- * write to the disk before it has ended.
+ * loss no disk lacks the range that its files belong to, and none in the pool its mark. While the
+ * runtime is at work; nobody may write to the disk before it has ended.
  */
 int container_sync(const struct container *c, const struct container_host *host, pid_t *ret_pid);
 
@@ -195,6 +197,8 @@ int container_limit_disk(struct container *c, const struct container_host *host,
 uint64_t container_pool_owes(const struct container *c);
 /* 0: it has room for `owed`, and needs no watching. 1: for now. 2: it must grow. */
 int container_pool_room(const struct container_host *host, uint64_t owed);
+/* If it is not open yet: until then it cannot grow. */
+int container_pool_open(const struct container_host *host, struct err *err);
 /* A child that lets it grow. */
 int container_pool_grow(const struct container_host *host, uint64_t owed, pid_t *ret_pid);
 
@@ -204,6 +208,8 @@ int container_remove_disk(const struct container_host *host, const struct sandbo
 			  pid_t *ret_pid, struct err *err);
 /* Whatever waits to be removed, of all sandboxes. */
 bool container_has_trash(const struct container_host *host);
+/* The child has failed: what waited in the pool still does. */
+void container_keep_trash(const struct container_host *host);
 int container_empty_trash(const struct container_host *host, pid_t *ret_pid, struct err *err);
 int container_disk_usage(const struct container_host *host, const struct sandbox_id *id,
 			 pid_t *ret_pid, int *ret_fd, struct err *err);

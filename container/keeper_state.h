@@ -65,7 +65,7 @@ struct keeper {
 	struct job_pool growths;
 	struct job growth; /* of the pool of limited disks */
 	struct timer pool;
-	bool is_growing, has_no_room;
+	bool is_growing, has_no_room, has_no_pool;
 	struct watch link, signals;
 	struct timer idle, stop, greeting;
 	bool is_greeted; /* this berthd has said HELLO */
