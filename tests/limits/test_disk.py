@@ -32,12 +32,12 @@ for i in itertools.count():
 
 
 def attached(g):
-    """Loop devices with a file of ours."""
+    """Loop devices with a file of ours, whose path may begin at a mount that is gone."""
     found = []
     for path in glob.glob("/sys/block/loop*/loop/backing_file"):
         try:
             with open(path, encoding="utf-8") as file:
-                found += [path] if g.dir in file.read() else []
+                found += [path] if os.path.basename(g.dir) in file.read() else []
         except OSError:
             pass
     return found

@@ -15,8 +15,7 @@ from mount_api import (NOBODY, ROOT_ALONE, bind, elsewhere, folder, give, host_m
 
 
 def test_ways(g):
-    """The way to what is allowed goes through no link that others than root can have made, and from no user's folder
-    into that of another. What was not there is remembered when it first is."""
+    """What is allowed is found through no link of others than root, and from no user's folder into that of another."""
     host = folder(g, mode=0o755, owner=0 if g.is_root else None)
     ours, bobs = folder(g, "ours", mode=0o777), folder(g, "bobs", mode=0o755, owner=ground.place.STRANGER)
     write(bobs + "/secret", "of bob\n", owner=ground.place.STRANGER)
