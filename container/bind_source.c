@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "container/dir.h"
+#include "container/bind_walk.h"
 #include "container/host_state.h"
 
 #define DEPTH_MAX  PATH_MAX /* of folders in each other */
@@ -95,32 +95,61 @@ static void place_close(struct bind_place *place)
 	free(take(place->path));
 }
 
+static bool is_place_in(const struct bind_place *inner, const struct bind_place *outer)
+{
+	return strcmp(inner->device, outer->device) == 0 &&
+	       mounts_is_below(str_of(inner->path), str_of(outer->path));
+}
+
 /* One holds the other, or is it. */
 static bool do_overlap(const struct bind_place *a, const struct bind_place *b)
 {
-	return strcmp(a->device, b->device) == 0 &&
-	       (mounts_is_below(str_of(a->path), str_of(b->path)) ||
-		mounts_is_below(str_of(b->path), str_of(a->path)));
+	return is_place_in(a, b) || is_place_in(b, a);
 }
 
 /* --- the list --- */
 
-/* Its fd, and what it is now. */
-static int open_folder(struct str path, struct bind_folder *ret)
+/* Why there is no way to it. */
+static const char *words_of(int error)
 {
-	char text[MOUNTS_PATH_MAX + 1];
-	cleanup_fd int fd = -1;
+	return error == -ELOOP
+		       ? "a symbolic link in its path can have been made by others than root, and "
+			 "is not followed; allow it by where it really is"
+	       : error == -EPERM ? "its path leads from a folder of one user into that of another, "
+				   "which is not followed; allow one whose way is root's or its "
+				   "owner's"
+				 : strerror(-error);
+}
+
+/* Its fd, and what it is now. */
+static int open_folder(struct str path, struct bind_walk *walk, struct bind_folder *ret)
+{
+	cleanup_fd int fd = bind_walk_allowed(walk, path);
 	struct statx st;
 
-	snprintf(text, sizeof(text), "%.*s", STR_ARGS(path));
-	fd = open(text, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &st) < 0)
+	if (fd < 0)
+		return take_fd(&fd);
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &st) < 0)
 		return -errno;
-	ret->device = makedev(st.stx_dev_major, st.stx_dev_minor);
-	ret->inode = st.stx_ino;
-	ret->born_ns = (uint64_t)st.stx_btime.tv_sec * 1000000000 + st.stx_btime.tv_nsec;
-	ret->is_known = true;
+	*ret = (struct bind_folder){
+		.device = makedev(st.stx_dev_major, st.stx_dev_minor),
+		.inode = st.stx_ino,
+		.born_ns = (uint64_t)st.stx_btime.tv_sec * 1000000000 + st.stx_btime.tv_nsec,
+	};
 	return take_fd(&fd);
+}
+
+/* From now on it is this one and no other. */
+static int pin(struct bind_folder *folder, const struct bind_folder *now, int fd)
+{
+	struct bind_folder found = *now;
+	int r = place_of(fd, &found.place);
+
+	if (r < 0)
+		return r;
+	found.is_known = true;
+	*folder = found;
+	return 0;
 }
 
 int bind_sources_open(struct bind_sources *ret, const char *const *texts, unsigned count,
@@ -135,8 +164,12 @@ int bind_sources_open(struct bind_sources *ret, const char *const *texts, unsign
 		return err_set(err, r, ERR_INTERNAL,
 			       "where our own directories are cannot be found out: %s",
 			       strerror(-r));
+	ret->folders = calloc(MOUNTS_ALLOWED_MAX, sizeof(*ret->folders));
+	if (!ret->folders)
+		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	for (unsigned i = 0; i < count && i < MOUNTS_ALLOWED_MAX; i++) {
-		struct bind_folder *folder = &ret->folders[i];
+		struct bind_walk walk = {.is_rootless = host->is_rootless};
+		struct bind_folder now;
 		cleanup_fd int fd = -1;
 
 		if (mounts_allowed_parse(str_of(texts[i]), &ret->allowed[i]) < 0)
@@ -144,12 +177,11 @@ int bind_sources_open(struct bind_sources *ret, const char *const *texts, unsign
 				       "--allow-bind needs " MOUNTS_ALLOWED_WANT ", not \"%s\"",
 				       texts[i]);
 		ret->count = i + 1;
-		fd = open_folder(ret->allowed[i].path, folder);
-		r = fd < 0 ? fd : place_of(fd, &folder->place);
-		folder->is_known = r == 0;
+		fd = open_folder(ret->allowed[i].path, &walk, &now);
+		r = fd < 0 ? fd : pin(&ret->folders[i], &now, fd);
 		if (r < 0)
 			log_warn("--allow-bind %s: %s; it is looked for again when it is needed",
-				 texts[i], strerror(-r));
+				 texts[i], words_of(r));
 	}
 	return 0;
 }
@@ -160,6 +192,7 @@ void bind_sources_close(struct bind_sources *sources)
 		place_close(&sources->folders[i].place);
 	for (size_t i = 0; i < array_len(sources->own); i++)
 		place_close(&sources->own[i]);
+	free(take(sources->folders));
 	sources->count = 0;
 }
 
@@ -291,6 +324,11 @@ static int open_failed(int error, const char *source, struct str allowed, struct
 			       "%s cannot be mounted: a symbolic link stands in its path; name the "
 			       "folder where it really is",
 			       source);
+	case -EPERM:
+		return err_set(err, error, ERR_FORBIDDEN,
+			       "%s cannot be mounted: its path leads from a folder of one user "
+			       "into that of another; mount the outer one",
+			       source);
 	case -EXDEV:
 		return err_set(err, error, ERR_FORBIDDEN,
 			       "%s cannot be mounted: it is on another file system than %.*s, "
@@ -336,33 +374,82 @@ static const struct mounts_allowed *find(const struct bind_sources *sources,
 }
 
 /* The folder that is allowed, and its place. */
-static int open_allowed(const struct bind_sources *sources, unsigned which, struct bind_place *ret,
-			struct err *err)
+static int open_allowed(const struct bind_sources *sources, unsigned which, struct bind_walk *walk,
+			struct bind_place *ret, struct err *err)
 {
-	const struct bind_folder *folder = &sources->folders[which];
+	struct bind_folder *folder = &sources->folders[which];
 	struct str path = sources->allowed[which].path;
 	struct bind_folder now;
-	cleanup_fd int fd = open_folder(path, &now);
+	cleanup_fd int fd = open_folder(path, walk, &now);
 	int r = fd < 0 ? fd : 0;
 
 	if (r == 0 && !folder->is_known)
-		r = place_of(fd, ret);
+		r = pin(folder, &now, fd);
 	if (r < 0)
-		return err_set(err, r, ERR_START_FAILED,
+		return err_set(err, r,
+			       r == -ELOOP || r == -EPERM ? ERR_FORBIDDEN : ERR_START_FAILED,
 			       "the folder %.*s, which allow_bind allows, cannot be opened: %s",
-			       STR_ARGS(path), strerror(-r));
-	if (!folder->is_known)
-		return take_fd(&fd);
+			       STR_ARGS(path), words_of(r));
 	if (now.device != folder->device || now.inode != folder->inode ||
 	    now.born_ns != folder->born_ns)
 		return err_set(err, -ESTALE, ERR_FORBIDDEN,
 			       "%.*s, which allow_bind allows, is another folder now than when "
-			       "berth-keeper was started: if that is right, restart berth-keeper",
+			       "berth-keeper first saw it: if that is right, restart berth-keeper",
 			       STR_ARGS(path));
 	*ret = folder->place;
 	ret->path = strdup(folder->place.path);
 	return ret->path ? take_fd(&fd) : err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 }
+
+/* --- what in it can only be read --- */
+
+/* 1: who writes to the source writes to that one, too. */
+static int holds(const struct container_host *host, unsigned which, int fd,
+		 const struct mount_item *item, const struct bind_place *place)
+{
+	const struct bind_folder *folder = &host->sources.folders[which];
+	struct str path = host->sources.allowed[which].path;
+	cleanup(place_close) struct bind_place inner = {.path = NULL};
+	struct bind_walk walk = {.is_rootless = host->is_rootless};
+	struct bind_folder now;
+	cleanup_fd int inner_fd = open_folder(path, &walk, &now);
+	struct statx st;
+	int r;
+
+	if (folder->is_known && is_place_in(&folder->place, place))
+		return 1;
+	/* It is not there yet, or no longer: its name is all that there is. */
+	if (inner_fd < 0)
+		return mounts_is_below(path, str_of(item->source));
+	r = place_of(inner_fd, &inner);
+	if (r == 0 && is_place_in(&inner, place))
+		return 1;
+	if (r == 0)
+		r = look(fd, "", &st);
+	/* What is mounted below the source is not seen in it. */
+	return r < 0 || strcmp(inner.device, place->device) != 0 ? r : is_in(inner_fd, &st);
+}
+
+static int check_inner(const struct container_host *host, int fd, const struct mount_item *item,
+		       const struct bind_place *place, struct err *err)
+{
+	const struct bind_sources *sources = &host->sources;
+
+	for (unsigned i = 0; i < sources->count && !item->is_read_only; i++) {
+		int r = sources->allowed[i].is_read_only ? holds(host, i, fd, item, place) : 0;
+
+		if (r < 0)
+			return refuse(r, item->source, err);
+		if (r > 0)
+			return err_set(err, -EPERM, ERR_FORBIDDEN,
+				       "the folder %s may be mounted with \"read_only\": true "
+				       "alone: %.*s is in it, which allow_bind allows for reading",
+				       item->source, STR_ARGS(sources->allowed[i].path));
+	}
+	return 0;
+}
+
+/* --- all together --- */
 
 /* Its place is below that of the folder that it was opened from: no mount lies between. */
 static int extend_place(struct bind_place *place, const char *rest)
@@ -383,6 +470,7 @@ int bind_source_open(const struct container_host *host, const struct mount_item 
 {
 	cleanup(place_close) struct bind_place place = {.path = NULL};
 	cleanup_fd int fd = -1, allowed_fd = -1;
+	struct bind_walk walk = {.is_rootless = host->is_rootless};
 	const struct mounts_allowed *allowed;
 	const char *rest;
 	unsigned which;
@@ -391,17 +479,19 @@ int bind_source_open(const struct container_host *host, const struct mount_item 
 	allowed = find(&host->sources, item, &which, err);
 	if (!allowed)
 		return -EPERM;
-	allowed_fd = open_allowed(&host->sources, which, &place, err);
+	allowed_fd = open_allowed(&host->sources, which, &walk, &place, err);
 	if (allowed_fd < 0)
 		return allowed_fd;
 	rest = item->source + (allowed->path.len > 1 ? allowed->path.len : 0);
 	rest += *rest == '/';
-	fd = dir_find_here(allowed_fd, *rest ? rest : ".");
+	fd = bind_walk_below(&walk, allowed_fd, rest);
 	if (fd < 0)
 		return open_failed(fd, item->source, allowed->path, err);
 	if (extend_place(&place, rest) < 0)
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	r = check(host, fd, item->source, &place, err);
+	if (r == 0)
+		r = check_inner(host, fd, item, &place, err);
 	if (r == 0 && fstat(fd, ret) < 0)
 		r = refuse(-errno, item->source, err);
 	return r < 0 ? r : take_fd(&fd);

@@ -23,18 +23,19 @@ struct bind_place {
 };
 
 /*
- * One that is allowed. What it was when we began is remembered, so that nobody can put another in
- * its place; by number, since whoever keeps a folder open keeps the host from unmounting it.
+ * One that is allowed. What it was when we first saw it is remembered, so that nobody can put
+ * another in its place; by number, since whoever keeps a folder open keeps the host from unmounting
+ * it. The way to it is that of container/bind_walk.h.
  */
 struct bind_folder {
 	struct bind_place place;
 	uint64_t device, inode, born_ns;
-	bool is_known; /* else it was not there, and is looked for at each use */
+	bool is_known; /* else it was not there yet, and is looked for at each use */
 };
 
 struct bind_sources {
 	struct mounts_allowed allowed[MOUNTS_ALLOWED_MAX]; /* pointing into our command line */
-	struct bind_folder folders[MOUNTS_ALLOWED_MAX];
+	struct bind_folder *folders;                       /* as many */
 	unsigned count;
 	struct bind_place own[2]; /* the state and the run directory */
 };

@@ -13,6 +13,7 @@
 #include "container/bind_source.h"
 #include "container/dir.h"
 #include "container/mount.h"
+#include "container/owners.h"
 #include "proto/mounts.h"
 
 #define INODES_MIN   1024
@@ -151,15 +152,54 @@ static int set_attributes(const struct mount_item *item, int tree, int userns, s
 	return 0;
 }
 
+/* Who of the host is root inside. */
+struct owner {
+	bool is_mapped; /* false: nobody, it is mounted as it is */
+	uid_t uid;
+	gid_t gid;
+};
+
+static int refuse_write(const struct mount_item *item, const struct stat *st, struct err *err)
+{
+	if (is_roots(st))
+		return err_set(err, -EPERM, ERR_FORBIDDEN,
+			       "the folder %s belongs to root (user %u, group %u) and can only be "
+			       "mounted with \"read_only\": true; give it to an ordinary user and "
+			       "group (chown) to have it written",
+			       item->source, (unsigned)st->st_uid, (unsigned)st->st_gid);
+	return err_set(err, -EPERM, ERR_FORBIDDEN,
+		       "the folder %s belongs to group %u, which is not known (by /etc/passwd) as "
+		       "the primary group of its owner, user %u, and can only be mounted with "
+		       "\"read_only\": true; give it to that group (chgrp) to have it written",
+		       item->source, (unsigned)st->st_gid, (unsigned)st->st_uid);
+}
+
+/*
+ * Root inside acts as the owner and in the group that it is mapped to, and could leave programs
+ * there that act in it: that may be no group but one that the owner acts in anyway. A folder of
+ * another group cannot be written to then: the kernel refuses what has an id that is not mapped.
+ */
+static int find_owner(const struct container_host *host, const struct mount_item *item,
+		      const struct stat *st, struct owner *ret, struct err *err)
+{
+	*ret = (struct owner){.uid = st->st_uid};
+	if (host->is_rootless)
+		return 0;
+	ret->is_mapped = !is_roots(st) && owners_group(st->st_uid, st->st_gid, &ret->gid) == 0 &&
+			 ret->gid != 0;
+	if (item->is_read_only || (ret->is_mapped && ret->gid == st->st_gid))
+		return 0;
+	return refuse_write(item, st, err);
+}
+
 /* The namespace by which its owner becomes root inside; -1: it is mounted as it is. */
-static int map_owner(const struct container_host *host, const struct stat *st, struct id_map map,
-		     int *ret, struct err *err)
+static int map_owner(const struct owner *owner, struct id_map map, int *ret, struct err *err)
 {
 	*ret = -1;
-	if (host->is_rootless || is_roots(st))
+	if (!owner->is_mapped)
 		return 0;
-	*ret = mount_make_userns((struct mount_ids){st->st_uid, map.first, 1},
-				 (struct mount_ids){st->st_gid, map.first, 1});
+	*ret = mount_make_userns((struct mount_ids){owner->uid, map.first, 1},
+				 (struct mount_ids){owner->gid, map.first, 1});
 	if (*ret < 0)
 		return err_set(err, *ret, ERR_START_FAILED, "cannot make a user namespace: %s",
 			       strerror(-*ret));
@@ -172,23 +212,21 @@ static int make_bind(const struct container_host *host, const struct mount_item 
 	struct stat st;
 	cleanup_fd int source = bind_source_open(host, item, &st, err);
 	cleanup_fd int tree = -1, userns = -1;
+	struct owner owner;
 	int r;
 
 	if (source < 0)
 		return source;
-	if (!host->is_rootless && is_roots(&st) && !item->is_read_only)
-		return err_set(err, -EPERM, ERR_FORBIDDEN,
-			       "the folder %s belongs to root (user %u, group %u) and can only be "
-			       "mounted with \"read_only\": true; give it to an ordinary user and "
-			       "group (chown) to have it written",
-			       item->source, (unsigned)st.st_uid, (unsigned)st.st_gid);
+	r = find_owner(host, item, &st, &owner, err);
+	if (r < 0)
+		return r;
 	tree = open_tree(source, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (tree < 0)
 		return err_set(err, -errno, host->is_rootless ? ERR_UNSUPPORTED : ERR_START_FAILED,
 			       "the folder %s cannot be mounted: %s", item->source,
 			       host->is_rootless && errno == EINVAL ? LOCKED_WORDS
 								    : strerror(errno));
-	r = map_owner(host, &st, map, &userns, err);
+	r = map_owner(&owner, map, &userns, err);
 	if (r == 0)
 		r = set_attributes(item, tree, userns, err);
 	return r < 0 ? r : take_fd(&tree);

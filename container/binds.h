@@ -4,7 +4,9 @@
  *	bind, as root    its owner's files are those of root inside, and what root inside makes is
  *	                 that owner's on the host; all others are nobody. A folder of the host's
  *	                 root is not mapped, and can only be read: who could write there as root
- *	                 would leave set-uid programs of the host's root.
+ *	                 would leave set-uid programs of the host's root. The same with a group:
+ *	                 that of the folder is root's inside if it is the owner's primary group;
+ *	                 a folder of another can only be read.
  *	bind, rootless   as it is: its owner is nobody inside, where it has the rights of others
  *	tmpfs            root's inside, and everybody's to write
  *

@@ -52,6 +52,16 @@ int btrfs_destroy_subvolume(int dir, const char *name)
 	return r == -ENOENT ? 0 : r;
 }
 
+int btrfs_commit(int root_fd)
+{
+	uint64_t transaction = 0;
+
+	if (ioctl(root_fd, BTRFS_IOC_START_SYNC, &transaction) < 0 ||
+	    ioctl(root_fd, BTRFS_IOC_WAIT_SYNC, &transaction) < 0)
+		return -errno;
+	return 0;
+}
+
 /* By the root of all: of a subvolume that has more than its limit even that is refused (EDQUOT). */
 int btrfs_limit(int root, int subvolume, uint64_t bytes)
 {

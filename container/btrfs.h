@@ -14,6 +14,9 @@ int btrfs_make_subvolume(int dir, const char *name);
 /* With all that is in it; its blocks come back a little later. 0 also when there is none. */
 int btrfs_destroy_subvolume(int dir, const char *name);
 
+/* Waits until what was made before is on its disk: not all data, but what the tree says. */
+int btrfs_commit(int root_fd);
+
 /* 0: no limit. What is used already may be more: then nothing can be added. */
 int btrfs_limit(int root, int subvolume, uint64_t bytes);
 /* As the limit counts; -ENOENT where the kernel does not tell. */

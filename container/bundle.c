@@ -73,6 +73,20 @@ static int make_upper(int disk, uid_t owner, const char *id)
 	return r;
 }
 
+static int place_in_pool(struct container *c, const struct container_host *host, int disk,
+			 bool may_make, struct err *err)
+{
+	struct pool_disk which = {.number = c->range, .is_old = c->spec.has_disk};
+	int fd = pool_open(host->pool, may_make && !which.is_old, err);
+
+	if (fd < 0)
+		return fd;
+	c->is_pooled = true;
+	fd = pool_open_disk(host->pool, disk, &which, err);
+	memcpy(c->disk_name, which.name, sizeof(which.name));
+	return fd;
+}
+
 /*
  * Where "upper" and "work" are: here, in the pool, or in memory. A disk that is there stays where
  * it is, since it would have to be copied.
@@ -80,13 +94,15 @@ static int make_upper(int disk, uid_t owner, const char *id)
 static int place_disk(struct container *c, const struct container_host *host, int disk,
 		      struct err *err)
 {
-	bool is_pooled, has_upper;
 	struct stat st;
-	int r;
+	bool has_upper = fstatat(disk, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+	int is_marked = pool_has_disk(disk);
 
-	is_pooled = pool_is_there(host->pool) && pool_has_disk(disk);
-	has_upper = fstatat(disk, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0;
-	if (c->spec.is_ephemeral && (is_pooled || has_upper))
+	if (is_marked < 0)
+		return err_set(err, is_marked, ERR_START_FAILED,
+			       "where the sandbox's disk is cannot be seen: %s",
+			       strerror(-is_marked));
+	if (c->spec.is_ephemeral && (is_marked || has_upper))
 		return err_set(err, -EEXIST, ERR_CONFLICT,
 			       "the sandbox has a disk already: it can be made ephemeral only "
 			       "before its first start");
@@ -96,20 +112,18 @@ static int place_disk(struct container *c, const struct container_host *host, in
 		return err_set(err, -EEXIST, ERR_CONFLICT,
 			       "the sandbox has a disk without a limit already: limits.disk can be "
 			       "given only before its first start");
-	/* Rootless this was refused before. */
-	r = pool_open(host->pool, !is_pooled, err);
-	if (r < 0)
-		return r;
-	c->is_pooled = true;
-	return pool_open_disk(host->pool, disk, c->range, err);
+	/* Rootless a limit was refused before. */
+	if (!host->pool)
+		return err_set(err, -EPERM, ERR_UNSUPPORTED,
+			       "the sandbox's disk is in <state>/pool.img, which only a keeper "
+			       "that is root can open");
+	return place_in_pool(c, host, disk, !is_marked, err);
 }
 
-/* One number in most cases: neither has it a limit, nor is there a pool that its disk may be in. */
-static bool is_placed_elsewhere(const struct container *c, const struct container_host *host,
-				int disk)
+/* The mark decides, and not whether a pool is there: it may be missing. */
+static bool is_placed_elsewhere(const struct container *c, int disk)
 {
-	return c->spec.is_ephemeral || c->spec.limits.disk_bytes ||
-	       (pool_is_there(host->pool) && pool_has_disk(disk));
+	return c->spec.is_ephemeral || c->spec.limits.disk_bytes || pool_has_disk(disk) != 0;
 }
 
 int bundle_open_disk(struct container *c, const struct container_host *host, bool *ret_is_new,
@@ -128,7 +142,7 @@ int bundle_open_disk(struct container *c, const struct container_host *host, boo
 	r = ids_assign(host->ids, disk, &c->range, err);
 	if (r < 0)
 		return r;
-	if (is_placed_elsewhere(c, host, disk)) {
+	if (is_placed_elsewhere(c, disk)) {
 		int placed = place_disk(c, host, disk, err);
 
 		if (placed < 0)
@@ -148,7 +162,7 @@ static int limit_disk(const struct container *c, const struct container_host *ho
 {
 	if (!c->is_pooled)
 		return 0;
-	return pool_limit_disk(host->pool, c->range, c->spec.limits.disk_bytes, err);
+	return pool_limit_disk(host->pool, c->disk_name, c->spec.limits.disk_bytes, err);
 }
 
 void bundle_detach_disk(const struct container *c, const struct container_host *host)
@@ -159,8 +173,11 @@ void bundle_detach_disk(const struct container *c, const struct container_host *
 
 void bundle_drop_disk(const struct container *c, const struct container_host *host)
 {
-	if (c->is_pooled)
-		pool_remove_disk(pool_fd(host->pool), c->range);
+	cleanup_fd int disk = dir_open(host->sandboxes_fd, c->spec.id.text);
+
+	/* The mark first: without it the rest is nobody's. With it, it would be a disk. */
+	if (disk >= 0 && unlinkat(disk, POOL_MARK, 0) == 0 && c->disk_name[0])
+		pool_remove_disk(pool_fd(host->pool), c->disk_name);
 	tree_remove(host->sandboxes_fd, c->spec.id.text);
 }
 

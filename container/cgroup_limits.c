@@ -11,16 +11,11 @@
 #define V1_MEMORY "memory.limit_in_bytes"
 #define V1_TOTAL  "memory.memsw.limit_in_bytes"
 
-/* Where the files are; -1: this host has none of that kind. */
-struct place {
-	int memory, cpu, pids;
-};
-
-static void close_place(struct place *place)
+void cgroup_files_close(struct cgroup_files *files)
 {
-	close_fdp(&place->memory);
-	close_fdp(&place->cpu);
-	close_fdp(&place->pids);
+	close_fdp(&files->memory);
+	close_fdp(&files->cpu);
+	close_fdp(&files->pids);
 }
 
 static int open_one(const struct cgroup_host *cg, const char *id, bool is_able, int kind, int *ret)
@@ -31,10 +26,12 @@ static int open_one(const struct cgroup_host *cg, const char *id, bool is_able, 
 	return is_able && fd < 0 ? fd : 0;
 }
 
-static int open_place(const struct cgroup_host *cg, const char *id, struct place *ret)
+int cgroup_files_open(const struct cgroup_host *cg, const char *id, struct cgroup_files *ret)
 {
-	int r = open_one(cg, id, cg->can_limit_memory, CGROUPS_MEMORY, &ret->memory);
+	int r;
 
+	*ret = (struct cgroup_files){id, -1, -1, -1};
+	r = open_one(cg, id, cg->can_limit_memory, CGROUPS_MEMORY, &ret->memory);
 	if (r == 0)
 		r = open_one(cg, id, cg->can_limit_cpu, CGROUPS_CPU, &ret->cpu);
 	if (r == 0)
@@ -140,7 +137,7 @@ static int set_cpu(const struct cgroup_host *cg, int dir, uint32_t milli)
 	return dir_write(dir, "cpu.max", text);
 }
 
-static int set_all(const struct cgroup_host *cg, const struct place *at,
+static int set_all(const struct cgroup_host *cg, const struct cgroup_files *at,
 		   const struct cgroup_limits *limits, const char **ret_what)
 {
 	int r = 0;
@@ -173,36 +170,62 @@ static int refuse_busy(const struct cgroup_host *cg, const char *id, uint64_t me
 		       memory);
 }
 
-int cgroup_limit(const struct cgroup_host *cg, const char *id, const struct cgroup_limits *before,
-		 const struct cgroup_limits *limits, struct err *err)
+/* 1: it is lower than it is now. In v1 also if that of both together is. */
+static int is_lower(const struct cgroup_host *cg, const struct cgroup_files *at,
+		    const struct cgroup_limits *limits)
 {
-	cleanup(close_place) struct place at = {-1, -1, -1};
-	uint64_t max = 0;
-	bool is_lower;
-	const char *what, *unused;
-	int r = open_place(cg, id, &at);
+	uint64_t max = 0, total = 0;
+	int r;
 
-	if (r == 0 && at.memory >= 0)
-		r = read_max(at.memory, cg->is_v2 ? "memory.max" : V1_MEMORY, &max);
+	if (at->memory < 0)
+		return 0;
+	r = read_max(at->memory, cg->is_v2 ? "memory.max" : V1_MEMORY, &max);
+	if (r == 0 && !cg->is_v2 && cg->can_limit_swap)
+		r = read_max(at->memory, V1_TOTAL, &total);
+	return r < 0 ? r
+		     : limits->memory_bytes < max ||
+			       limits->memory_bytes + limits->swap_bytes < total;
+}
+
+bool cgroup_limit_takes_long(const struct cgroup_host *cg, const struct cgroup_files *files,
+			     const struct cgroup_limits *limits)
+{
+	return is_lower(cg, files, limits) > 0;
+}
+
+static int set_or_restore(const struct cgroup_host *cg, const struct cgroup_files *files,
+			  const struct cgroup_change *change, struct err *err)
+{
+	const char *what, *unused;
+	int r = set_all(cg, files, &change->after, &what);
+
+	if (r == -EBUSY)
+		refuse_busy(cg, files->id, change->after.memory_bytes, err);
+	else if (r < 0)
+		err_set(err, r, ERR_INTERNAL, "the limit of %s cannot be changed: %s", what,
+			strerror(-r));
 	if (r < 0)
-		return err_set(err, r, ERR_INTERNAL, "its cgroup cannot be read: %s", strerror(-r));
-	is_lower = at.memory >= 0 && limits->memory_bytes < max;
-	r = is_lower ? check_held(cg, id, limits->memory_bytes, err) : 0;
-	if (r < 0)
-		return r;
-	if (is_lower && cg->is_v2)
-		r = make_room_v2(cg, id, at.memory, limits->memory_bytes, err);
-	if (r == 0) {
-		r = set_all(cg, &at, limits, &what);
-		if (r == -EBUSY)
-			refuse_busy(cg, id, limits->memory_bytes, err);
-		else if (r < 0)
-			err_set(err, r, ERR_INTERNAL, "the limit of %s cannot be changed: %s", what,
-				strerror(-r));
-		if (r < 0)
-			set_all(cg, &at, before, &unused);
-	}
-	if (is_lower && cg->is_v2)
-		dir_write(at.memory, "memory.high", "max");
+		set_all(cg, files, &change->before, &unused);
+	return r;
+}
+
+int cgroup_limit(const struct cgroup_host *cg, const struct cgroup_files *files,
+		 const struct cgroup_change *change, struct err *err)
+{
+	uint64_t memory = change->after.memory_bytes;
+	int lower = is_lower(cg, files, &change->after), r = 0;
+
+	if (lower < 0)
+		return err_set(err, lower, ERR_INTERNAL, "its cgroup cannot be read: %s",
+			       strerror(-lower));
+	if (lower)
+		r = check_held(cg, files->id, memory, err);
+	if (r == 0 && lower && cg->is_v2)
+		r = make_room_v2(cg, files->id, files->memory, memory, err);
+	if (r == 0)
+		r = set_or_restore(cg, files, change, err);
+	/* Always: one who was killed on the way has left it low, and everything in there slow. */
+	if (files->memory >= 0 && cg->is_v2)
+		dir_write(files->memory, "memory.high", "max");
 	return r;
 }

@@ -14,6 +14,7 @@
 #ifndef BERTH_CONTAINER_CGROUP_LIMITS_H
 #define BERTH_CONTAINER_CGROUP_LIMITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -28,11 +29,26 @@ struct cgroup_limits {
 	uint32_t pids;
 };
 
-/*
- * `before` is what was asked for last, and holds again on failure. ERR_CONFLICT: more memory is
- * held than that, and nothing was changed.
- */
-int cgroup_limit(const struct cgroup_host *cg, const char *id, const struct cgroup_limits *before,
-		 const struct cgroup_limits *limits, struct err *err);
+struct cgroup_change {
+	struct cgroup_limits before; /* what was asked for last, and holds again on failure */
+	struct cgroup_limits after;
+};
+
+/* Where a sandbox's files are; -1: this host has none of that kind. */
+struct cgroup_files {
+	const char *id; /* the caller's */
+	int memory, cpu, pids;
+};
+
+/* To be closed also on failure. Opened before a worker begins, they stay those of this life. */
+int cgroup_files_open(const struct cgroup_host *cg, const char *id, struct cgroup_files *ret);
+void cgroup_files_close(struct cgroup_files *files);
+
+/* The limit of memory gets lower: the kernel may have to give memory back for seconds first. */
+bool cgroup_limit_takes_long(const struct cgroup_host *cg, const struct cgroup_files *files,
+			     const struct cgroup_limits *limits);
+/* ERR_CONFLICT: more memory is held than that, and nothing was changed. */
+int cgroup_limit(const struct cgroup_host *cg, const struct cgroup_files *files,
+		 const struct cgroup_change *change, struct err *err);
 
 #endif

@@ -148,16 +148,20 @@ int container_create(struct container *c, const struct container_host *host, pid
 
 int container_sync(const struct container *c, const struct container_host *host, pid_t *ret_pid)
 {
+	bool is_new_in_pool = c->is_pooled && !c->spec.has_disk;
 	cleanup_fd int disk = dir_open(host->sandboxes_fd, c->spec.id.text);
-	cleanup_fd int range =
-		disk < 0 ? disk : openat(disk, "range", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	cleanup_fd int range = disk < 0 ? disk : dir_open_file(disk, "range", O_RDONLY, 0);
+	cleanup_fd int mark =
+		!is_new_in_pool || disk < 0 ? -1 : dir_open_file(disk, POOL_MARK, O_RDONLY, 0);
+	const int keep[] = {disk, range, mark, pool_fd(host->pool)};
 	int r;
 
-	if (disk < 0 || range < 0)
-		return disk < 0 ? disk : -errno;
-	r = child_fork((const int[]){disk, range}, 2, ret_pid);
+	if (disk < 0 || range < 0 || (is_new_in_pool && mark < 0))
+		return disk < 0 ? disk : range < 0 ? range : mark;
+	r = child_fork(keep, is_new_in_pool ? 4 : 2, ret_pid);
 	if (r >= 0 && *ret_pid == 0)
-		_exit(fsync(range) < 0 || fsync(disk) < 0);
+		_exit((is_new_in_pool && (fsync(mark) < 0 || pool_commit(keep[3]) < 0)) ||
+		      fsync(range) < 0 || fsync(disk) < 0);
 	return r;
 }
 
@@ -389,6 +393,7 @@ int container_adopt(struct container *c, const struct container_host *host,
 		return err_set(err, -ESRCH, ERR_NOT_FOUND, "its first process has ended");
 	c->init_pidfd = take_fd(&pidfd);
 	c->groups_made = cgroup_groups_made(&host->cgroup, id->text);
+	ids_take(host->ids, c->range);
 	disk_adopt(c, host);
 	return 0;
 }

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "container/host.h"
+#include "container/pool_mark.h"
 #include "proto/sandbox_id.h"
 
 struct container_limits {
@@ -48,6 +49,7 @@ struct container {
 	struct container_spec spec;
 	uint32_t range; /* number of its id range, recorded below <state>/sandboxes/<id> */
 	bool is_pooled; /* its disk is in the pool (pool.h), limited or not */
+	char disk_name[POOL_NAME_SIZE]; /* and is called so there */
 	pid_t init_pid;
 	int init_pidfd; /* -1 until it runs; the caller closes it after container_take_down() */
 	uint64_t init_start;   /* start time of init, with the boot id the proof that a pid is still
@@ -82,8 +84,8 @@ int container_created(struct container *c, const struct container_host *host, in
 
 /*
  * A child that ends with 0 when the sandbox's id range is on disk for good: so that after a power
- * loss no disk lacks the range that its files belong to. While the runtime is at work; nobody may
- * write to the disk before it has ended.
+ * loss no disk lacks the range that its files belong to, and none in the pool its mark. While the
+ * runtime is at work; nobody may write to the disk before it has ended.
  */
 int container_sync(const struct container *c, const struct container_host *host, pid_t *ret_pid);
 
@@ -145,9 +147,33 @@ void container_groups_retire(struct container *c, const struct container_host *h
  * Other limits for one that runs, frozen or not: 0 is the default, as at its start. ERR_CONFLICT if
  * it holds more memory than that, ERR_UNSUPPORTED for what this host cannot change while it runs.
  * On failure all are as they were. Of `limits` those are read that struct keeper_limit has.
+ *
+ *	container_limit_begin ──> container_limit_now, or container_limit_work ──>
+ *container_limit_end
  */
-int container_limit(struct container *c, const struct container_host *host,
-		    const struct container_limits *limits, struct err *err);
+struct container_change {
+	struct container_limits before, after;
+};
+
+/* All but what the cgroup holds. */
+int container_limit_begin(struct container *c, const struct container_host *host,
+			  const struct container_limits *limits, struct container_change *ret,
+			  struct err *err);
+/* The kernel has to take memory back first, for which nobody may have to wait. */
+bool container_limit_takes_long(const struct container *c, const struct container_host *host,
+				const struct container_change *change);
+int container_limit_now(const struct container *c, const struct container_host *host,
+			const struct container_change *change, struct err *err);
+/* The same by a child, whose pidfd it returns. If that fails (status 1), *ret_fd has a struct err.
+ */
+int container_limit_work(const struct container *c, const struct container_host *host,
+			 const struct container_change *change, int *ret_fd, struct err *err);
+/* That child was killed, or never was: what the cgroup holds is put back. */
+void container_limit_undo(const struct container *c, const struct container_host *host,
+			  const struct container_change *change);
+/* Negative result: the rest is put back, and `err` says why. Else it is recorded. */
+int container_limit_end(struct container *c, const struct container_host *host,
+			const struct container_change *change, int result, struct err *err);
 
 struct container_stats {
 	uint64_t cpu_us, memory_bytes, memory_peak_bytes, pids, oom_kills;
@@ -171,6 +197,8 @@ int container_limit_disk(struct container *c, const struct container_host *host,
 uint64_t container_pool_owes(const struct container *c);
 /* 0: it has room for `owed`, and needs no watching. 1: for now. 2: it must grow. */
 int container_pool_room(const struct container_host *host, uint64_t owed);
+/* If it is not open yet: until then it cannot grow. */
+int container_pool_open(const struct container_host *host, struct err *err);
 /* A child that lets it grow. */
 int container_pool_grow(const struct container_host *host, uint64_t owed, pid_t *ret_pid);
 
@@ -180,6 +208,8 @@ int container_remove_disk(const struct container_host *host, const struct sandbo
 			  pid_t *ret_pid, struct err *err);
 /* Whatever waits to be removed, of all sandboxes. */
 bool container_has_trash(const struct container_host *host);
+/* The child has failed: what waited in the pool still does. */
+void container_keep_trash(const struct container_host *host);
 int container_empty_trash(const struct container_host *host, pid_t *ret_pid, struct err *err);
 int container_disk_usage(const struct container_host *host, const struct sandbox_id *id,
 			 pid_t *ret_pid, int *ret_fd, struct err *err);

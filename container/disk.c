@@ -36,17 +36,16 @@ static bool open_pool_of(const struct container_host *host, const char *id)
 	if (!pool_is_there(host->pool))
 		return false;
 	disk = dir_open(host->sandboxes_fd, id);
-	return disk >= 0 && pool_has_disk(disk) && pool_open(host->pool, false, &ignored) == 0;
+	return disk >= 0 && pool_has_disk(disk) > 0 && pool_open(host->pool, false, &ignored) == 0;
 }
 
 void disk_adopt(struct container *c, const struct container_host *host)
 {
-	cleanup_fd int disk =
-		pool_is_there(host->pool) ? dir_open(host->sandboxes_fd, c->spec.id.text) : -1;
+	struct err ignored;
 
-	c->is_pooled = disk >= 0 && pool_has_disk(disk);
-	if (c->is_pooled)
-		open_pool_of(host, c->spec.id.text);
+	/* The record knows. If it cannot be opened, it is tried again: keeper_pool.c. */
+	if (c->is_pooled && host->pool)
+		pool_open(host->pool, false, &ignored);
 }
 
 int container_limit_disk(struct container *c, const struct container_host *host, uint64_t bytes,
@@ -69,7 +68,7 @@ int container_limit_disk(struct container *c, const struct container_host *host,
 			       KEEPER_DISK_MIN, KEEPER_DISK_MAX);
 	r = pool_open(host->pool, false, err);
 	if (r == 0)
-		r = pool_limit_disk(host->pool, c->range, bytes, err);
+		r = pool_limit_disk(host->pool, c->disk_name, bytes, err);
 	if (r == 0)
 		c->spec.limits.disk_bytes = bytes;
 	return r;
@@ -87,6 +86,11 @@ int container_pool_room(const struct container_host *host, uint64_t owed)
 	return host->pool ? (int)pool_room(host->pool, owed) : POOL_HAS_ALL;
 }
 
+int container_pool_open(const struct container_host *host, struct err *err)
+{
+	return host->pool ? pool_open(host->pool, false, err) : 0;
+}
+
 int container_pool_grow(const struct container_host *host, uint64_t owed, pid_t *ret_pid)
 {
 	int fds[POOL_FDS], r;
@@ -96,6 +100,13 @@ int container_pool_grow(const struct container_host *host, uint64_t owed, pid_t 
 	if (r >= 0 && *ret_pid == 0)
 		_exit(pool_grow(host->pool, owed) < 0);
 	return r;
+}
+
+static int pool_for_trash(const struct container_host *host)
+{
+	if (pool_fd(host->pool) >= 0)
+		return pool_fd(host->pool);
+	return pool_is_there(host->pool) ? TRASH_POOL_CLOSED : TRASH_POOL_LOST;
 }
 
 int container_remove_disk(const struct container_host *host, const struct sandbox_id *id,
@@ -115,7 +126,7 @@ int container_remove_disk(const struct container_host *host, const struct sandbo
 	/* Under its own name it is gone at once: the next start with this id makes a new disk. */
 	r = trash < 0 ? trash : trash_move(trash, host->sandboxes_fd, id->text, id->text);
 	keep[0] = trash;
-	keep[1] = pool_fd(host->pool);
+	keep[1] = pool_for_trash(host);
 	if (r == 0)
 		r = child_fork(keep, keep[1] < 0 ? 1 : 2, ret_pid);
 	if (r < 0)
@@ -150,7 +161,7 @@ int container_empty_trash(const struct container_host *host, pid_t *ret_pid, str
 	if (pool_is_there(host->pool))
 		pool_open(host->pool, false, &ignored);
 	keep[0] = trash;
-	keep[1] = pool_fd(host->pool);
+	keep[1] = pool_for_trash(host);
 	r = trash < 0 ? trash : child_fork(keep, keep[1] < 0 ? 1 : 2, ret_pid);
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "cannot empty the trash: %s", strerror(-r));
@@ -158,8 +169,14 @@ int container_empty_trash(const struct container_host *host, pid_t *ret_pid, str
 		_exit(empty_all(trash, keep[1]));
 	/* What the next start throws away is for the next worker. */
 	if (host->pool)
-		pool_is_swept(host->pool);
+		pool_set_thrown(host->pool, false);
 	return r;
+}
+
+void container_keep_trash(const struct container_host *host)
+{
+	if (host->pool)
+		pool_set_thrown(host->pool, true);
 }
 
 /* One in memory is nowhere but below its root. */
@@ -179,19 +196,21 @@ static void add_ephemeral(const struct container_host *host, const char *id, uin
 static int add_elsewhere(const struct container_host *host, const char *id, uint64_t numbers[2])
 {
 	cleanup_fd int disk = dir_open(host->sandboxes_fd, id);
-	uint64_t range, bytes, files;
+	char name[POOL_NAME_SIZE];
+	uint64_t bytes, files;
 	struct stat st;
 	int r;
 
 	if (disk < 0 || fstatat(disk, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return disk == -ENOENT ? 0 : disk < 0 ? disk : 0;
-	if (!pool_has_disk(disk)) {
-		add_ephemeral(host, id, numbers);
-		return 0;
-	}
-	r = pool_fd(host->pool) < 0 ? -EAGAIN : dir_read_number(disk, "range", &range);
+	r = pool_has_disk(disk);
 	if (r == 0)
-		r = pool_measure_disk(pool_fd(host->pool), (uint32_t)range, &bytes, &files);
+		add_ephemeral(host, id, numbers);
+	if (r <= 0)
+		return r;
+	r = pool_fd(host->pool) < 0 ? -EAGAIN : pool_mark_read(disk, name);
+	if (r == 0)
+		r = pool_measure_disk(pool_fd(host->pool), name, &bytes, &files);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	numbers[0] += bytes;

@@ -11,14 +11,14 @@
 
 #include "base/cleanup.h"
 #include "container/dir.h"
-#include "container/pool.h"
+#include "container/pool_mark.h"
 
 struct ids {
 	int sandboxes_fd;
 	bool is_rootless;
 	uint32_t ids_mapped;
 	uint32_t next; /* where to look first: a number comes back as late as possible */
-	bool taken[IDS_RANGES];
+	bool taken[IDS_RANGES], adopted[IDS_RANGES];
 };
 
 static void close_dirp(DIR **dir)
@@ -72,8 +72,11 @@ static int scan_dir(bool *taken, int parent, const char *name, int depth)
 /* A scan that failed has changed nothing: what is unknown must not look free. */
 static int scan(struct ids *ids)
 {
-	bool taken[IDS_RANGES] = {false};
-	int r = scan_dir(taken, ids->sandboxes_fd, ".", 0);
+	bool taken[IDS_RANGES];
+	int r;
+
+	memcpy(taken, ids->adopted, sizeof(taken));
+	r = scan_dir(taken, ids->sandboxes_fd, ".", 0);
 
 	if (r == 0)
 		memcpy(ids->taken, taken, sizeof(taken));
@@ -145,8 +148,14 @@ static bool has_disk(int sandbox_fd)
 {
 	struct stat st;
 
-	return fstatat(sandbox_fd, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
-	       pool_has_disk(sandbox_fd);
+	return fstatat(sandbox_fd, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT ||
+	       pool_has_disk(sandbox_fd) != 0;
+}
+
+void ids_take(struct ids *ids, uint32_t range)
+{
+	if (range < IDS_RANGES)
+		ids->taken[range] = ids->adopted[range] = true;
 }
 
 int ids_assign(struct ids *ids, int sandbox_fd, uint32_t *ret, struct err *err)

@@ -35,6 +35,8 @@ void ids_free(struct ids *ids);
 struct id_map ids_map(const struct ids *ids, uint32_t range);
 bool ids_has_ranges(const struct ids *ids);
 
+/* One that runs has it, wherever its directory is; until the keeper ends. */
+void ids_take(struct ids *ids, uint32_t range);
 /* The range of a sandbox's directory; a new one, recorded, if it has none and no disk either. */
 int ids_assign(struct ids *ids, int sandbox_fd, uint32_t *ret, struct err *err);
 

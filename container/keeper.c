@@ -22,6 +22,7 @@
 #define STOP_MS      15000 /* for children under way when we are told to end */
 #define ERRANDS      4     /* removals at once: they are after the disk */
 #define COUNTS       2     /* of disks; apart, since a sandbox decides how long one takes */
+#define LIMITS       8     /* that are lowered; apart, as it is with counts */
 #define UNSEEN_TIMES 20    /* so much longer do we wait while an exit is not forgotten */
 
 /* --- answers --- */
@@ -95,7 +96,7 @@ static bool has_work(const struct keeper *k)
 {
 	return k->runtimes.running || k->runtimes.waiting_count || k->syncs.running ||
 	       k->errands.running || k->errands.waiting_count || k->counts.running ||
-	       k->counts.waiting_count;
+	       k->counts.waiting_count || k->limits.running || k->limits.waiting_count;
 }
 
 void keeper_settle(struct keeper *k)
@@ -223,7 +224,9 @@ static int init(struct keeper *k, int link_fd, struct err *err)
 	job_pool_init(&k->syncs, &k->loop, 2 * count + 2, KEEPER_QUEUE_MAX);
 	job_pool_init(&k->errands, &k->loop, ERRANDS, KEEPER_ERRANDS_MAX);
 	job_pool_init(&k->counts, &k->loop, COUNTS, KEEPER_ERRANDS_MAX);
+	job_pool_init(&k->limits, &k->loop, LIMITS, KEEPER_SANDBOXES_MAX);
 	list_init(&k->usages);
+	list_init(&k->changes);
 	for (size_t i = 0; i < KEEPER_BUCKETS; i++)
 		list_init(&k->buckets[i]);
 	watch_init(&k->link, on_link_ready);

@@ -70,8 +70,10 @@ static void on_sweep_end(struct job *job, int result, int status)
 	struct keeper *k = container_of(job, struct keeper, sweep);
 
 	k->is_sweeping = false;
-	if (result < 0 || status != 0)
+	if (result < 0 || status != 0) {
+		container_keep_trash(k->host);
 		k->sweep_after_ms = loop_now_ms() + SWEEP_PAUSE_MS;
+	}
 	keeper_settle(k);
 }
 

@@ -1,6 +1,6 @@
 /*
  * Growing the pool of limited disks (pool.h) ahead of those who write to it. It is looked at only
- * while sandboxes run that may write more than it has.
+ * while sandboxes run that have their disks there: often while they may write more than it has.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "container/keeper_state.h"
 
 #define LOOK_MS    200   /* in which less is written than it is ahead */
+#define SLOW_MS    2000  /* it has all, unless somebody else has taken of it */
 #define NO_ROOM_MS 5000  /* the host had none: when it is asked again */
 #define GROW_MS    60000 /* a worker that takes longer hangs */
 #define IS_ENOUGH  0
@@ -52,7 +53,8 @@ static void on_grow_end(struct job *job, int result, int status)
 			 result < 0 ? strerror(-result) : "its worker failed");
 	k->has_no_room = has_failed;
 	k->is_growing = false;
-	timer_start(&k->pool, &k->loop, has_failed ? NO_ROOM_MS : LOOK_MS);
+	if (owed_by_all(k))
+		timer_start(&k->pool, &k->loop, has_failed ? NO_ROOM_MS : LOOK_MS);
 	keeper_settle(k);
 }
 
@@ -66,16 +68,37 @@ static void grow(struct keeper *k)
 	job_queue(&k->growth, &k->growths, true);
 }
 
+/* Without it those that were adopted write on, in what it had then. */
+static bool is_open(struct keeper *k)
+{
+	struct err err = {0};
+	int r = container_pool_open(k->host, &err);
+
+	if (r < 0 && !k->has_no_pool)
+		log_warn("the pool of limited disks cannot grow until it can be opened, which is "
+			 "tried again: %s",
+			 err.sentence);
+	if (r == 0 && k->has_no_pool)
+		log_info("the pool of limited disks is open again");
+	k->has_no_pool = r < 0;
+	return r == 0;
+}
+
 static void on_look(struct timer *timer)
 {
 	struct keeper *k = container_of(timer, struct keeper, pool);
 	uint64_t owed = owed_by_all(k);
-	int room = owed ? container_pool_room(k->host, owed) : IS_ENOUGH;
+	int room;
 
+	if (owed && !is_open(k)) {
+		timer_start(timer, &k->loop, SLOW_MS);
+		return;
+	}
+	room = container_pool_room(k->host, owed);
 	if (room == MUST_GROW)
 		grow(k);
-	else if (room != IS_ENOUGH)
-		timer_start(timer, &k->loop, LOOK_MS);
+	else if (owed)
+		timer_start(timer, &k->loop, room == IS_ENOUGH ? SLOW_MS : LOOK_MS);
 }
 
 void keeper_pool_init(struct keeper *k)

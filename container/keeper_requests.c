@@ -303,16 +303,9 @@ static void on_limit(struct keeper *k, struct keeper_asker asker, const union re
 		.pids = limit->pids,
 		.disk_bytes = limit->disk_bytes,
 	};
-	struct err err = {0};
 
-	if (!sb)
-		return;
-	if (container_limit(&sb->c, k->host, &limits, &err) < 0) {
-		keeper_answer_failed(k, asker, &err);
-		return;
-	}
-	keeper_pool_watch(k); /* it may write more than before */
-	keeper_answer_done(k, asker);
+	if (sb)
+		keeper_limit(sb, &limits, asker);
 }
 
 static void on_forget(struct keeper *k, struct keeper_asker asker, const union request *request)

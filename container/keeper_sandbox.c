@@ -477,12 +477,12 @@ static int begin_create(struct job *job)
 	keeper_sandbox_enter(sb, KEEPER_CREATING);
 	r = container_prepare(&sb->c, sb->keeper->host, &spec, &sb->failure);
 	container_spec_close(&spec);
+	keeper_pool_begin(sb); /* or it was full */
 	if (r < 0) {
 		sb->c = (struct container){.spec = spec, .init_pidfd = -1};
 		return r;
 	}
 	sb->is_prepared = true;
-	keeper_pool_begin(sb);
 	r = container_create(&sb->c, sb->keeper->host, &pid, &sb->log_fd, &sb->failure);
 	if (r >= 0)
 		sync_range(sb);

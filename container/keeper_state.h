@@ -1,7 +1,7 @@
 /*
  * The keeper's insides, for its own files: keeper.c (loop, monitor, end), keeper_requests.c (what
  * berthd asks), keeper_sandbox.c (the life of one sandbox), keeper_freeze.c, keeper_group.c,
- * keeper_disk.c, keeper_pool.c and keeper_adopt.c.
+ * keeper_disk.c, keeper_limit.c, keeper_pool.c and keeper_adopt.c.
  *
  *	      START                    STARTED           init's pidfd
  *	(new) ──> QUEUED ──> CREATING ──────> RUNNING ──────────────> DYING
@@ -57,13 +57,15 @@ struct keeper {
 	unsigned unwanted;          /* starts of a connection that is gone, being undone */
 	struct job_pool runtimes, syncs, errands, counts;
 	struct list usages;
-	struct job sweep; /* of the trash */
+	struct job_pool limits;
+	struct list changes; /* of limits, in order of arrival */
+	struct job sweep;    /* of the trash */
 	bool is_sweeping;
 	uint64_t sweep_after_ms;
 	struct job_pool growths;
 	struct job growth; /* of the pool of limited disks */
 	struct timer pool;
-	bool is_growing, has_no_room;
+	bool is_growing, has_no_room, has_no_pool;
 	struct watch link, signals;
 	struct timer idle, stop, greeting;
 	bool is_greeted; /* this berthd has said HELLO */
@@ -175,6 +177,10 @@ void keeper_disk_remove(struct keeper_sandbox *sb);
 void keeper_disk_usage(struct keeper *k, const struct sandbox_id *id, struct keeper_asker asker);
 /* Empties the trash, if it has not just been tried in vain. */
 void keeper_disk_sweep(struct keeper *k);
+
+/* keeper_limit.c. It runs. Those of one sandbox are done and answered one after the other. */
+void keeper_limit(struct keeper_sandbox *sb, const struct container_limits *limits,
+		  struct keeper_asker asker);
 
 /* keeper_pool.c. One whose disk is in the pool is there, or its limit is another now. */
 void keeper_pool_init(struct keeper *k);

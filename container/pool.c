@@ -12,40 +12,37 @@
 #include "base/cleanup.h"
 #include "container/btrfs.h"
 #include "container/dir.h"
-#include "container/mount.h"
-#include "container/ids.h"
 #include "container/loop_device.h"
+#include "container/mount.h"
 #include "container/pool_image.h"
+#include "container/pool_lost.h"
 #include "container/tree.h"
 
-#define MIB       (1ULL << 20)
-#define POINT     ".pool"
-#define POOLED    "pooled"
-#define GONE      "gone"
-#define AHEAD_MIN (1024 * MIB)
-#define AHEAD_MAX (16384 * MIB)
-#define SLACK     (32 * MIB) /* for what btrfs needs itself */
-#define NAME_LEN  16
+#define MIB        (1ULL << 20)
+#define POINT      ".pool"
+#define GONE       "gone"
+#define AHEAD_MIN  (1024 * MIB)
+#define AHEAD_MAX  (16384 * MIB)
+#define SLACK      (32 * MIB) /* for what btrfs needs itself */
+#define GONE_TRIES 10
 
 struct pool {
 	struct pool_place place;
 	const char *lacks;
 	char mkfs[PATH_MAX];
-	bool is_there, is_mounted, has_thrown;
+	bool is_mounted, has_thrown;
 	int image_fd, loop_fd, root_fd;
 };
 
 int pool_new(struct pool **ret, const struct pool_place *place, const struct host_facts *facts)
 {
 	struct pool *pool = calloc(1, sizeof(*pool));
-	struct stat st;
 
 	if (!pool)
 		return -ENOMEM;
 	pool->place = *place;
 	pool->image_fd = pool->loop_fd = pool->root_fd = -1;
-	pool->is_there = fstatat(place->state_fd, POOL_IMAGE, &st, AT_SYMLINK_NOFOLLOW) == 0;
-	pool->lacks = host_lacks_for_disks(facts, pool->is_there);
+	pool->lacks = host_lacks_for_disks(facts, pool_is_there(pool));
 	host_find_program("mkfs.btrfs", pool->mkfs);
 	*ret = pool;
 	return 0;
@@ -71,7 +68,11 @@ void pool_free(struct pool *pool)
 
 bool pool_is_there(const struct pool *pool)
 {
-	return pool && pool->is_there;
+	struct stat st;
+
+	return pool && (pool->root_fd >= 0 ||
+			fstatat(pool->place.state_fd, POOL_IMAGE, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+			errno != ENOENT);
 }
 
 const char *pool_lacks(const struct pool *pool)
@@ -86,88 +87,44 @@ int pool_fd(const struct pool *pool)
 
 /* --- opening --- */
 
-static void name_of(uint32_t number, char ret[NAME_LEN])
+static int say_read_only(struct err *err)
 {
-	snprintf(ret, NAME_LEN, "%u", number);
+	return err_set(err, -EROFS, ERR_START_FAILED,
+		       "btrfs has made the pool of limited disks read-only, since it could not "
+		       "write or found an error, as the kernel's log tells: stop all sandboxes "
+		       "with limits.disk, then restart berth-keeper");
 }
 
-static int note_owner(int dir, const char *name, bool *owned)
+/* An empty one in the place of one that is missing would have its disks look new. */
+static int make_image(struct pool *pool, bool may_make, struct err *err)
 {
-	cleanup_fd int disk = dir_open(dir, name);
-	uint64_t number;
-	int r;
+	int r = may_make ? pool_has_disks(pool->place.sandboxes_fd) : 0;
 
-	/* A file in the trash is no disk. */
-	if (disk < 0)
-		return disk == -ENOTDIR || disk == -ELOOP || disk == -ENOENT ? 0 : disk;
-	if (!pool_has_disk(disk))
-		return 0;
-	r = dir_read_number(disk, "range", &number);
-	if (r == 0 && number < IDS_RANGES)
-		owned[number] = true;
-	return r;
-}
-
-/* Disks that say that they are here, by the ranges that they have. */
-static int find_owners(int dir, bool *owned, bool is_trash)
-{
-	struct dirent **entries;
-	int count = scandirat(dir, ".", &entries, NULL, NULL), r = count < 0 ? -errno : 0;
-
-	for (int i = 0; i < count; i++) {
-		const char *name = entries[i]->d_name;
-
-		if (r == 0 && name[0] != '.') {
-			r = note_owner(dir, name, owned);
-		} else if (r == 0 && !is_trash && strcmp(name, ".trash") == 0) {
-			cleanup_fd int trash = dir_open(dir, name);
-
-			r = trash < 0 ? trash : find_owners(trash, owned, true);
-		}
-		free(entries[i]);
-	}
-	if (count >= 0)
-		free(entries);
-	return r;
-}
-
-/*
- * Subvolumes that belong to nobody: somebody has removed a sandbox's folder by hand, or the power
- * failed. When it is not certain whose one is, all stay.
- */
-static void remove_unowned(struct pool *pool)
-{
-	cleanup_free bool *owned = calloc(IDS_RANGES, sizeof(*owned));
-	struct dirent **entries;
-	int count;
-
-	if (!owned || find_owners(pool->place.sandboxes_fd, owned, false) < 0)
-		return;
-	count = scandirat(pool->root_fd, ".", &entries, NULL, NULL);
-	for (int i = 0; i < count; i++) {
-		const char *name = entries[i]->d_name;
-		bool is_number = *name && strspn(name, "0123456789") == strlen(name);
-
-		if (is_number &&
-		    (strlen(name) > 5 || atoi(name) >= (int)IDS_RANGES || !owned[atoi(name)]))
-			btrfs_destroy_subvolume(pool->root_fd, name);
-		free(entries[i]);
-	}
-	if (count >= 0)
-		free(entries);
+	if (!may_make)
+		return err_set(err, -ENOENT, ERR_START_FAILED,
+			       "its disk was in <state>/" POOL_IMAGE ", which is not there: put "
+			       "it back, or delete the sandbox and make it anew");
+	if (r > 0)
+		return err_set(err, -ENOENT, ERR_START_FAILED,
+			       "other sandboxes have their disks in <state>/" POOL_IMAGE ", which "
+			       "is not there: put it back, or delete them");
+	if (r < 0)
+		return err_set(err, r, ERR_START_FAILED,
+			       "whether disks are missing in the pool cannot be seen: %s",
+			       strerror(-r));
+	return pool_image_make(pool->place.state_fd, pool->mkfs, err);
 }
 
 static int open_image(struct pool *pool, bool may_make, struct err *err)
 {
 	struct stat st;
-	int r;
 
 	pool->image_fd = dir_open_file(pool->place.state_fd, POOL_IMAGE, O_RDWR | O_NOFOLLOW, 0);
-	if (pool->image_fd == -ENOENT && may_make) {
-		r = pool_image_make(pool->place.state_fd, pool->mkfs, err);
+	if (pool->image_fd == -ENOENT) {
+		int r = make_image(pool, may_make, err);
+
 		if (r < 0)
 			return r;
-		pool->is_there = true;
 		pool->image_fd =
 			dir_open_file(pool->place.state_fd, POOL_IMAGE, O_RDWR | O_NOFOLLOW, 0);
 	}
@@ -192,23 +149,22 @@ static int mount_pool(struct pool *pool, const char *device, struct err *err)
 		{NULL, NULL},
 	};
 	cleanup_fd int mount = mount_make("btrfs", options, MOUNT_SAFE, err);
-	struct btrfs_room room;
-	struct stat st;
 	int r = mount < 0 ? mount : mount_attach_below(mount, pool->place.run_fd, POINT, err);
 
+	/* Its sandboxes have it mounted read-only: to write there is to disagree. */
+	if (r == -EBUSY)
+		return say_read_only(err);
 	if (r < 0)
 		return r;
 	pool->is_mounted = true;
 	/* The mount's own fd leads there, but is not open. */
 	pool->root_fd = dir_open(mount, ".");
 	r = pool->root_fd < 0 ? pool->root_fd : btrfs_enable_quota(pool->root_fd);
+	if (r == -EROFS)
+		return say_read_only(err);
 	if (r < 0)
 		return err_set(err, r, ERR_UNSUPPORTED, "this host's btrfs has no quotas: %s",
 			       strerror(-r));
-	/* A keeper may have died between the image's growth and that of what is in it. */
-	if (btrfs_room(pool->root_fd, &room) == 0 && fstat(pool->image_fd, &st) == 0 &&
-	    room.size + MIB <= (uint64_t)st.st_size && loop_device_grow(pool->loop_fd) == 0)
-		btrfs_grow(pool->root_fd);
 	return 0;
 }
 
@@ -225,103 +181,107 @@ int pool_open(struct pool *pool, bool may_make, struct err *err)
 	r = open_image(pool, may_make, err);
 	if (r == 0) {
 		pool->loop_fd = loop_device_open(pool->image_fd, POOL_IMAGE, device, err);
+		/* One that was attached before may not know how long its file is by now. */
+		if (pool->loop_fd >= 0)
+			loop_device_grow(pool->loop_fd);
 		r = pool->loop_fd < 0 ? pool->loop_fd : mount_pool(pool, device, err);
 	}
 	if (r < 0) {
 		close_all(pool);
 		return r;
 	}
-	remove_unowned(pool);
+	pool_lost_find(&pool->place, pool->root_fd);
 	pool->has_thrown = true; /* perhaps; a worker will see */
 	return 0;
 }
 
 /* --- disks --- */
 
-bool pool_has_disk(int disk)
+/* A mark that is not whole is of a start that the power ended. */
+static int find_name(int disk, struct pool_disk *which)
 {
-	struct stat st;
+	int r = pool_mark_read(disk, which->name);
 
-	return fstatat(disk, POOLED, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	if (which->is_old || (r != -ENOENT && r != -EBADMSG))
+		return r;
+	if (r == -EBADMSG && unlinkat(disk, POOL_MARK, 0) < 0)
+		return -errno;
+	return pool_mark_make(disk, which->number, which->name);
 }
 
-/* The mark first: what has a mark and no subvolume is a disk that nobody has written to. */
-static int make_disk(struct pool *pool, int disk, const char *name)
+/*
+ * The mark first: what has a mark and no subvolume is a disk that nobody has written to, unless
+ * somebody knows better. Nothing is destroyed here: nothing else has that name.
+ */
+static int find_disk(struct pool *pool, int disk, struct pool_disk *which)
 {
-	cleanup_fd int mark = -1;
-	int r;
+	int r = find_name(disk, which);
+	int fd = r < 0 ? r : dir_open(pool->root_fd, which->name);
 
-	if (!pool_has_disk(disk)) {
-		r = btrfs_destroy_subvolume(pool->root_fd, name);
-		mark = r < 0 ? r : dir_open_file(disk, POOLED, O_WRONLY | O_CREAT | O_EXCL, 0600);
-		if (mark < 0)
-			return mark;
-	}
-	r = btrfs_make_subvolume(pool->root_fd, name);
-	return r == -EEXIST ? 0 : r;
+	if (r < 0 || fd != -ENOENT)
+		return fd;
+	r = pool_lost_bring_back(pool->root_fd, which->name);
+	if (r == -ENOENT && !which->is_old)
+		r = btrfs_make_subvolume(pool->root_fd, which->name);
+	return r < 0 ? r : dir_open(pool->root_fd, which->name);
 }
 
-int pool_open_disk(struct pool *pool, int disk, uint32_t number, struct err *err)
+static int cannot_open(const struct pool_disk *which, int r, struct err *err)
 {
-	cleanup_fd int fd = -1;
-	struct btrfs_room room;
-	char name[NAME_LEN];
-	int r;
-
-	/* The workers are ahead of this, unless the host had no room for a while. */
-	if (btrfs_room(pool->root_fd, &room) == 0 && room.unallocated < SLACK)
-		pool_grow(pool, SLACK);
-	name_of(number, name);
-	r = make_disk(pool, disk, name);
-	fd = r < 0 ? r : dir_open(pool->root_fd, name);
-	/* First, since a disk that has more than it may have cannot even be changed so. */
-	r = fd < 0 ? fd : btrfs_limit(pool->root_fd, fd, 0);
-	if (r == 0 && fchmod(fd, 0700) < 0)
-		r = -errno;
 	if (r == -ENOSPC || r == -EDQUOT)
 		return err_set(err, r, ERR_DISK_LIMIT,
-			       "the pool of limited disks is full, and the host has no room to let "
-			       "it grow");
-	if (r < 0)
-		return err_set(err, r, ERR_START_FAILED, "cannot make the sandbox's disk: %s",
-			       strerror(-r));
-	return take_fd(&fd);
+			       "the pool of limited disks is full; if the host has room it grows "
+			       "now: try again");
+	if (r == -EROFS)
+		return say_read_only(err);
+	if (which->is_old && (r == -ENOENT || r == -EBADMSG))
+		return err_set(err, r, ERR_START_FAILED,
+			       "its part of <state>/" POOL_IMAGE " is missing: put back the "
+			       "one that goes with its folder, or delete the sandbox and make it "
+			       "anew");
+	return err_set(err, r, ERR_START_FAILED, "cannot make the sandbox's disk: %s",
+		       strerror(-r));
 }
 
-int pool_limit_disk(struct pool *pool, uint32_t number, uint64_t bytes, struct err *err)
+int pool_open_disk(struct pool *pool, int disk, struct pool_disk *which, struct err *err)
 {
-	cleanup_fd int fd = -1;
-	char name[NAME_LEN];
-	int r;
+	cleanup_fd int fd = find_disk(pool, disk, which);
+	/* First, since a disk that has more than it may have cannot even be changed so. */
+	int r = fd < 0 ? fd : btrfs_limit(pool->root_fd, fd, 0);
 
-	name_of(number, name);
-	fd = dir_open(pool->root_fd, name);
-	r = fd < 0 ? fd : btrfs_limit(pool->root_fd, fd, bytes);
+	if (r == 0 && fchmod(fd, 0700) < 0)
+		r = -errno;
+	return r < 0 ? cannot_open(which, r, err) : take_fd(&fd);
+}
+
+int pool_limit_disk(struct pool *pool, const char *name, uint64_t bytes, struct err *err)
+{
+	cleanup_fd int fd = dir_open(pool->root_fd, name);
+	int r = fd < 0 ? fd : btrfs_limit(pool->root_fd, fd, bytes);
+
+	if (r == -EROFS)
+		return say_read_only(err);
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "cannot limit the sandbox's disk: %s",
 			       strerror(-r));
 	return 0;
 }
 
-int pool_remove_disk(int pool_fd, uint32_t number)
+int pool_remove_disk(int pool_fd, const char *name)
 {
-	char name[NAME_LEN];
+	int r = pool_lost_bring_back(pool_fd, name);
 
-	name_of(number, name);
-	return btrfs_destroy_subvolume(pool_fd, name);
+	return r < 0 && r != -ENOENT && r != -EEXIST ? r : btrfs_destroy_subvolume(pool_fd, name);
 }
 
 /* The bytes as the limit counts them, which knows how little small files take; files are counted.
  */
-int pool_measure_disk(int pool_fd, uint32_t number, uint64_t *ret_bytes, uint64_t *ret_files)
+int pool_measure_disk(int pool_fd, const char *name, uint64_t *ret_bytes, uint64_t *ret_files)
 {
 	cleanup_fd int fd = -1;
 	struct tree_usage usage;
-	char name[NAME_LEN];
-	int r;
+	int r = tree_measure(pool_fd, name, &usage);
 
-	name_of(number, name);
-	r = tree_measure(pool_fd, name, &usage);
 	if (r < 0)
 		return r;
 	fd = dir_open(pool_fd, name);
@@ -331,9 +291,14 @@ int pool_measure_disk(int pool_fd, uint32_t number, uint64_t *ret_bytes, uint64_
 	return 0;
 }
 
+int pool_commit(int pool_fd)
+{
+	return btrfs_commit(pool_fd);
+}
+
 /* --- what goes --- */
 
-int pool_throw_away(struct pool *pool, int disk, int upper, const char *name)
+static int move_to_gone(struct pool *pool, int disk, int upper, const char *name)
 {
 	cleanup_fd int gone = dir_make(disk, GONE, 0700);
 
@@ -341,15 +306,28 @@ int pool_throw_away(struct pool *pool, int disk, int upper, const char *name)
 		return gone;
 	pool->has_thrown = true;
 	for (unsigned i = 0;; i++) {
-		char entry[NAME_LEN];
+		char entry[16];
 
-		name_of(i, entry);
-		if (renameat2(upper, name, gone, entry, 1 /* RENAME_NOREPLACE */) == 0 ||
-		    errno == ENOENT)
+		snprintf(entry, sizeof(entry), "%u", i);
+		if (renameat2(upper, name, gone, entry, 1 /* RENAME_NOREPLACE */) == 0)
 			return 0;
 		if (errno != EEXIST)
 			return -errno;
 	}
+}
+
+/* A worker that empties it removes the folder, too, perhaps just now. */
+int pool_throw_away(struct pool *pool, int disk, int upper, const char *name)
+{
+	struct stat st;
+	int r = -ENOENT;
+
+	for (int i = 0; r == -ENOENT && i < GONE_TRIES; i++) {
+		r = move_to_gone(pool, disk, upper, name);
+		if (r == -ENOENT && fstatat(upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return errno == ENOENT ? 0 : -errno;
+	}
+	return r;
 }
 
 bool pool_has_thrown(const struct pool *pool)
@@ -357,9 +335,9 @@ bool pool_has_thrown(const struct pool *pool)
 	return pool && pool->root_fd >= 0 && pool->has_thrown;
 }
 
-void pool_is_swept(struct pool *pool)
+void pool_set_thrown(struct pool *pool, bool has_thrown)
 {
-	pool->has_thrown = false;
+	pool->has_thrown = has_thrown;
 }
 
 int pool_empty_gone(int pool_fd)
@@ -414,18 +392,32 @@ enum pool_room pool_room(const struct pool *pool, uint64_t owed)
 	return room.unallocated >= want / 2 ? POOL_HAS_ENOUGH : POOL_MUST_GROW;
 }
 
+/* What the image has, btrfs has, too: a worker may have died in between. */
+static int take_all(struct pool *pool, struct btrfs_room *ret)
+{
+	struct stat st;
+	int r = btrfs_room(pool->root_fd, ret);
+
+	if (r == 0 && fstat(pool->image_fd, &st) < 0)
+		r = -errno;
+	if (r < 0 || ret->size + MIB > (uint64_t)st.st_size)
+		return r;
+	r = loop_device_grow(pool->loop_fd);
+	if (r == 0)
+		r = btrfs_grow(pool->root_fd);
+	return r < 0 ? r : btrfs_room(pool->root_fd, ret);
+}
+
 int pool_grow(struct pool *pool, uint64_t owed)
 {
 	struct btrfs_room room;
 	uint64_t want = wanted(pool, owed);
-	int r = btrfs_room(pool->root_fd, &room);
+	int r = take_all(pool, &room);
 
 	if (r < 0 || room.unallocated >= want)
 		return r;
 	r = pool_image_grow(pool->image_fd, want - room.unallocated);
-	if (r == 0)
-		r = loop_device_grow(pool->loop_fd);
-	return r < 0 ? r : btrfs_grow(pool->root_fd);
+	return r < 0 ? r : take_all(pool, &room);
 }
 
 void pool_fds(const struct pool *pool, int ret[POOL_FDS])

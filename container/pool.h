@@ -3,9 +3,11 @@
  *
  *	<state>/pool.img               the file system; pool.img.new: one that is being made
  *	<run>/.pool                    where it is mounted, for the keeper alone
- *	<run>/.pool/<n>/{upper, work}  the disk of the sandbox with range n, a subvolume
- *	<run>/.pool/<n>/gone           what a start has found in its way; a worker removes it
- *	<state>/sandboxes/<id>/pooled  an empty file that says that this is where its disk is
+ *	<run>/.pool/<n>-<token>        the disk of the sandbox with range n, a subvolume
+ *	           .../{upper, work}   what others have in their folder
+ *	           .../gone            what a start has found in its way; a worker removes it
+ *	<run>/.pool/lost-...           see pool_lost.h
+ *	<state>/sandboxes/<id>/pooled  the token; that it is there says that its disk is here
  *
  * Made at the first start that has such a limit, opened by each keeper when it first needs it. The
  * mount ends with the keeper; what its sandboxes have mounted keeps the file system and its loop
@@ -13,7 +15,7 @@
  *
  * Every block of the image is the host's promise before btrfs hears of it: to write where the host
  * has no room would end the whole pool, so the file has no holes, nothing is ever discarded, and it
- * grows, by a worker, ahead of what its sandboxes may write. It never shrinks.
+ * grows, by a worker and nobody else, ahead of what its sandboxes may write. It never shrinks.
  */
 #ifndef BERTH_CONTAINER_POOL_H
 #define BERTH_CONTAINER_POOL_H
@@ -23,6 +25,7 @@
 
 #include "base/err.h"
 #include "base/host.h"
+#include "container/pool_mark.h"
 
 struct pool;
 
@@ -34,33 +37,42 @@ struct pool_place {
 int pool_new(struct pool **ret, const struct pool_place *place, const struct host_facts *facts);
 void pool_free(struct pool *pool);
 
-/* There is one, so that a sandbox without a limit may have its disk there, too. */
+/* Its image is there, or that cannot be seen. Without one no disk is there any more, either. */
 bool pool_is_there(const struct pool *pool);
 /* What this host lacks for a pool, or NULL. */
 const char *pool_lacks(const struct pool *pool);
 
-/* Mounted; `may_make`: or made first. Once it is open this costs nothing. */
+/* Mounted; `may_make`: or made first, unless disks are missed with it. Once it is open this costs
+ * nothing. */
 int pool_open(struct pool *pool, bool may_make, struct err *err);
 /* The mount, for who reads or removes there; -1: it is not open. */
 int pool_fd(const struct pool *pool);
 
-/* `disk`: <state>/sandboxes/<id>. */
-bool pool_has_disk(int disk);
-/* Its subvolume in the open pool, made if it is not there, and without a limit. */
-int pool_open_disk(struct pool *pool, int disk, uint32_t number, struct err *err);
+struct pool_disk {
+	uint32_t number; /* its range */
+	bool is_old;     /* it was written to: if it is missing, no other takes its place */
+	char name[POOL_NAME_SIZE]; /* its subvolume's, by pool_open_disk() */
+};
+
+/* `disk`: <state>/sandboxes/<id>. Its subvolume in the open pool, made if it is new, and without a
+ * limit. */
+int pool_open_disk(struct pool *pool, int disk, struct pool_disk *which, struct err *err);
 /* 0: none. */
-int pool_limit_disk(struct pool *pool, uint32_t number, uint64_t bytes, struct err *err);
+int pool_limit_disk(struct pool *pool, const char *name, uint64_t bytes, struct err *err);
 
 /* `pool_fd`: of one that is open. */
-int pool_remove_disk(int pool_fd, uint32_t number);
-int pool_measure_disk(int pool_fd, uint32_t number, uint64_t *ret_bytes, uint64_t *ret_files);
+int pool_remove_disk(int pool_fd, const char *name);
+int pool_measure_disk(int pool_fd, const char *name, uint64_t *ret_bytes, uint64_t *ret_files);
+/* In a worker: waits until what was made is there for good. */
+int pool_commit(int pool_fd);
 
 /* `name` in the subvolume's "upper" is gone from there at once, and from the disk later. */
 int pool_throw_away(struct pool *pool, int disk, int upper, const char *name);
 bool pool_has_thrown(const struct pool *pool);
-/* In a worker: 1 if something stayed. The keeper that starts one takes it for done. */
+/* In a worker: 1 if something stayed. The keeper that starts one takes it for done, until it knows
+ * better. */
 int pool_empty_gone(int pool_fd);
-void pool_is_swept(struct pool *pool);
+void pool_set_thrown(struct pool *pool, bool has_thrown);
 
 /*
  * `owed`: how much its running sandboxes may write, UINT64_MAX for all. What is not on the host yet
@@ -68,7 +80,7 @@ void pool_is_swept(struct pool *pool);
  */
 enum pool_room { POOL_HAS_ALL, POOL_HAS_ENOUGH, POOL_MUST_GROW };
 enum pool_room pool_room(const struct pool *pool, uint64_t owed);
-/* Takes as much as there should be, or as the host has. May take a while: for a worker. */
+/* Takes as much as there should be, or as the host has. May take a while: for the one worker. */
 int pool_grow(struct pool *pool, uint64_t owed);
 /* What that worker needs open. */
 #define POOL_FDS 3

@@ -1,5 +1,6 @@
 #include "container/pool_image.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -16,14 +17,16 @@
 #include "container/child.h"
 #include "container/dir.h"
 
-#define MIB        (1ULL << 20)
-#define FIRST_SIZE (256 * MIB)
-#define LEAST_SIZE (128 * MIB) /* btrfs itself wants 110 */
-#define STEP       (16 * MIB)
-#define HOST_KEEPS (64 * MIB) /* the pool takes nobody's last block */
-#define NEW_IMAGE  POOL_IMAGE ".new"
-#define MKFS_MS    60000
-#define FD_LOG     4 /* as container/child.c gives it */
+#define MIB         (1ULL << 20)
+#define FIRST_SIZE  (256 * MIB)
+#define LEAST_SIZE  (128 * MIB) /* btrfs itself wants 110 */
+#define STEP        (16 * MIB)
+#define HOST_KEEPS  (64 * MIB) /* the pool takes nobody's last block */
+#define NEW_IMAGE   POOL_IMAGE ".new"
+#define MKFS_MS     60000
+#define SUPER_AT    0x10000 /* where a btrfs says what it is */
+#define SUPER_MAGIC "_BHRfS_M"
+#define FD_LOG      4 /* as container/child.c gives it */
 
 uint64_t pool_image_room(int fd)
 {
@@ -100,8 +103,11 @@ static int run_mkfs(int state_fd, const char *mkfs, struct err *err)
 
 static int make_new(int state_fd, const char *mkfs, struct err *err)
 {
+	/* What a keeper that died has left goes: another file may be behind that name. */
+	int gone = unlinkat(state_fd, NEW_IMAGE, 0) < 0 && errno != ENOENT ? -errno : 0;
 	cleanup_fd int fd =
-		dir_open_file(state_fd, NEW_IMAGE, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+		gone < 0 ? gone
+			 : dir_open_file(state_fd, NEW_IMAGE, O_RDWR | O_CREAT | O_EXCL, 0600);
 	uint64_t size = pool_image_room(state_fd) < FIRST_SIZE ? LEAST_SIZE : FIRST_SIZE;
 	int flags = 0, r = fd < 0 ? fd : fchmod(fd, 0600) < 0 ? -errno : 0;
 
@@ -134,8 +140,8 @@ int pool_image_make(int state_fd, const char *mkfs, struct err *err)
 {
 	int r = make_new(state_fd, mkfs, err);
 
-	if (r == 0 &&
-	    (renameat(state_fd, NEW_IMAGE, state_fd, POOL_IMAGE) < 0 || fsync(state_fd) < 0))
+	if (r == 0 && (renameat2(state_fd, NEW_IMAGE, state_fd, POOL_IMAGE, RENAME_NOREPLACE) < 0 ||
+		       fsync(state_fd) < 0))
 		r = err_set(err, -errno, ERR_START_FAILED, "<state>/" POOL_IMAGE ": %s",
 			    strerror(errno));
 	if (r < 0)
@@ -143,13 +149,30 @@ int pool_image_make(int state_fd, const char *mkfs, struct err *err)
 	return r;
 }
 
+/* As btrfs knows it, which mounts nothing that is shorter; 0 if it does not say. */
+static uint64_t known_size(int fd)
+{
+	uint64_t known;
+	char magic[sizeof(SUPER_MAGIC) - 1];
+
+	if (pread(fd, magic, sizeof(magic), SUPER_AT + 0x40) != sizeof(magic) ||
+	    memcmp(magic, SUPER_MAGIC, sizeof(magic)) != 0 ||
+	    pread(fd, &known, sizeof(known), SUPER_AT + 0x70) != sizeof(known))
+		return 0;
+	return le64toh(known);
+}
+
 int pool_image_fill(int fd, struct err *err)
 {
 	struct stat st;
+	uint64_t size, known = known_size(fd);
 	int r = fstat(fd, &st) < 0 ? -errno : 0;
 
-	if (r == 0 && (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size)
-		r = allocate(fd, 0, (uint64_t)st.st_size);
+	size = r < 0 ? 0 : (uint64_t)st.st_size;
+	if (r == 0 && known > size && known - size > pool_image_room(fd))
+		r = -ENOSPC;
+	else if (r == 0 && (known > size || (uint64_t)st.st_blocks * 512 < size))
+		r = allocate(fd, 0, known > size ? known : size);
 	if (r < 0)
 		return err_set(err, r, r == -ENOSPC ? ERR_DISK_LIMIT : ERR_START_FAILED,
 			       "not all blocks of <state>/" POOL_IMAGE " can be had: %s",
@@ -159,7 +182,7 @@ int pool_image_fill(int fd, struct err *err)
 
 int pool_image_grow(int fd, uint64_t bytes)
 {
-	uint64_t room = pool_image_room(fd);
+	uint64_t room = pool_image_room(fd), done;
 	struct stat st;
 	int r;
 
@@ -170,9 +193,8 @@ int pool_image_grow(int fd, uint64_t bytes)
 		return -ENOSPC;
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	r = allocate(fd, (uint64_t)st.st_size, bytes);
-	/* Half of it may be there; nobody has heard of it. */
-	if (r < 0 && ftruncate(fd, st.st_size) < 0)
-		return -errno;
-	return r;
+	/* It is never cut: somebody may have told btrfs how long it is. */
+	for (done = 0, r = 0; done < bytes && r == 0; done += r == 0 ? STEP : 0)
+		r = allocate(fd, (uint64_t)st.st_size + done, STEP);
+	return done ? 0 : r;
 }

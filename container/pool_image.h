@@ -10,11 +10,12 @@
 
 /* `mkfs`: the path of mkfs.btrfs. ERR_DISK_LIMIT when the host has no room for it. */
 int pool_image_make(int state_fd, const char *mkfs, struct err *err);
-/* Blocks wherever it has none, such as in a copy of it that somebody has put there. */
+/* Blocks wherever it has none, such as in a copy of it that somebody has put there; and if its end
+ * is missing, as far as its file system goes. */
 int pool_image_fill(int fd, struct err *err);
 /* What the host could give it; some it keeps. */
 uint64_t pool_image_room(int fd);
-/* By so much, or as much as the host has to give; -ENOSPC: none at all. */
+/* By so much, or as much as the host has to give; -ENOSPC: none at all. What came stays. */
 int pool_image_grow(int fd, uint64_t bytes);
 
 #endif

@@ -58,18 +58,18 @@ static bool is_of(const char *entry, const char *id)
 /* Its number says which one it is, so "range" goes after it, with the rest. */
 static int remove_pooled(int disk, int pool_fd)
 {
-	uint64_t number;
-	int r;
+	char name[POOL_NAME_SIZE];
+	int r = pool_has_disk(disk);
 
-	if (!pool_has_disk(disk))
-		return 0;
+	if (r <= 0 || pool_fd == TRASH_POOL_LOST)
+		return r < 0 ? r : 0;
 	if (pool_fd < 0)
 		return -EAGAIN;
-	r = dir_read_number(disk, "range", &number);
-	/* Without one it was never written to. */
-	if (r < 0 || number >= IDS_RANGES)
-		return r == -ENOENT ? 0 : r < 0 ? r : -EINVAL;
-	return pool_remove_disk(pool_fd, (uint32_t)number);
+	r = pool_mark_read(disk, name);
+	/* What does not say which one it is was never written to. */
+	if (r < 0)
+		return r == -ENOENT || r == -EBADMSG ? 0 : r;
+	return pool_remove_disk(pool_fd, name);
 }
 
 /* The range of a disk is taken until the last file that belongs to it is gone. */

@@ -195,7 +195,7 @@ def test_asked(g):
         equal(g.get("/v1/events?" + query).status, 400, query)
     reply = g.get(path_of("a", type="slept,mispelt"))
     equal((reply.status, reply.json()["code"]), (400, "invalid_request"), reply)
-    check('"mispelt"' in reply.json()["error"] and "port_unexposed, oom" in reply.json()["error"], reply)
+    check('"mispelt"' in reply.json()["error"] and "memory_threshold, oom" in reply.json()["error"], reply)
     equal(g.get(path_of("nobody")).status, 404, "one that never was")
     equal(g.get(path_of("no..body")).status, 400, "no name")
     equal(g.request("POST", "/v1/events").status, 405, "method")
@@ -284,9 +284,9 @@ def test_pruned(g):
 
 
 def still(g):
-    """What is told of it, but for when its usage was measured: whoever asks measures it."""
+    """What is told of it, but for when it was measured, and its memory, some of which the kernel may take back."""
     shown = g.sandbox("a")
-    return {**shown, "usage": {**shown["usage"], "at": None}}
+    return {**shown, "usage": {**shown["usage"], "at": None, "memory_bytes": None}}
 
 
 def test_follower_wakes_nobody(g):

@@ -36,7 +36,7 @@ def held(g, follower, size):
 @only("root")
 def test_threshold(g):
     """It is told once when it is crossed, and again only after it has fallen; caches of files do not count."""
-    put(g, memory="128M", memory_threshold=0.5)
+    put(g, memory="128M", memory_threshold=0.5, disk="1G")  # a real one, also where ours is in memory
     with Follower(g, "a") as follower:
         g.out("a", "dd if=/dev/zero of=big bs=1M count=120 2>/dev/null; sync big; cat big >/dev/null")
         check(g.get("/v1/sandbox/a/stats").json()["usage"]["memory_bytes"] > 64 * MIB, "it is kept")

@@ -4,6 +4,7 @@ import errno
 import glob
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -31,12 +32,12 @@ for i in itertools.count():
 
 
 def attached(g):
-    """Loop devices with a file of ours."""
+    """Loop devices with a file of ours, whose path may begin at a mount that is gone."""
     found = []
     for path in glob.glob("/sys/block/loop*/loop/backing_file"):
         try:
             with open(path, encoding="utf-8") as file:
-                found += [path] if g.dir in file.read() else []
+                found += [path] if os.path.basename(g.dir) in file.read() else []
         except OSError:
             pass
     return found
@@ -67,6 +68,32 @@ def stop(g, name):
     equal(g.request("POST", f"/v1/sandbox/{name}/sleep", {"mode": "stop"}).status, 200, name)
 
 
+def rest(g, *names):
+    """They are stopped, and the keeper goes when there is nothing to keep; and with it the pool."""
+    for name in names:
+        stop(g, name)
+    g.berthd.terminate()
+    equal(g.berthd.wait(60), 0, "berthd's exit code")
+    until(lambda: not g.keepers() and not attached(g), "the pool to be let go")
+
+
+def start(g, name):
+    return g.request("POST", f"/v1/sandbox/{name}/start")
+
+
+def folder(g, *names):
+    return os.path.join(g.state, "sandboxes", *names)
+
+
+def pool_of(g):
+    """As the keeper sees it, who alone has it mounted."""
+    return f"/proc/{g.keeper()}/root{g.run}/.pool"
+
+
+def lost_of(g):
+    return [name for name in os.listdir(pool_of(g)) if name.startswith("lost-")]
+
+
 def disk_of(g, name):
     usage = g.get(f"/v1/sandbox/{name}/stats?disk=1").json()["usage"]
     return usage["disk_bytes"], usage["files"]
@@ -84,8 +111,7 @@ def fill(g, name, path="big", most="1G"):
 
 
 def used_of_pool(g):
-    """As the keeper sees it, who alone has it mounted."""
-    pool = os.statvfs(f"/proc/{g.keeper()}/root{g.run}/.pool")
+    pool = os.statvfs(pool_of(g))
     return (pool.f_blocks - pool.f_bfree) * pool.f_frsize
 
 
@@ -228,15 +254,14 @@ def test_kills(g):
 @only("root")
 def test_new_pool(g):
     """What a keeper that died left half-made is made anew; a pool is found again when nothing has run for a while."""
-    with open(os.path.join(g.state, "pool.img.new"), "wb") as file:
+    with open(g.path("other"), "wb") as file:
         file.write(b"x" * MIB)
+    os.link(g.path("other"), os.path.join(g.state, "pool.img.new"))
     limited(g, "a", "16M")
     equal(os.path.exists(os.path.join(g.state, "pool.img.new")), False, "the half-made one")
+    equal(os.stat(g.path("other")).st_size, MIB, "what is behind its name")
     g.out("a", "echo kept >f")
-    stop(g, "a")
-    g.berthd.terminate()
-    equal(g.berthd.wait(60), 0, "berthd's exit code")
-    until(lambda: not g.keepers() and not attached(g), "the pool to be let go")
+    rest(g, "a")
     g.start()
     equal(g.out("a", "cat f"), "kept\n", "after a while")
     # Its mount point is a large file now, which is out of the way at once, and gone soon.
@@ -245,6 +270,152 @@ def test_new_pool(g):
     stop(g, "a")
     g.out("a", "test -d /tmp && touch /tmp/x && cat f")
     until(lambda: disk_of(g, "a")[0] < 2 * MIB, "what was in the way to be gone")
+    end(g)
+
+
+def limited_with_text(g, *names):
+    """Each has a limited disk, and its name in a file there."""
+    for name in names:
+        limited(g, name, "16M")
+        g.out(name, f"echo {name} >f")
+
+
+@only("root")
+def test_moved_folder(g):
+    """A disk whose folder is elsewhere for a while is kept, and is there again with its folder."""
+    limited_with_text(g, "a", "b")
+    rest(g, "a", "b")
+    os.rename(folder(g, "a"), g.path("aside"))
+    g.start()
+    equal(g.out("b", "cat f"), "b\n", "the neighbour")
+    refused(start(g, "a"), 502, "start_failed", "Put it back")
+    equal([len(lost_of(g)), lost_of(g)[0] in g.log_text()], [1, True], "what is lost, and told")
+    os.rename(g.path("aside"), folder(g, "a"))
+    equal(g.out("a", "cat f"), "a\n", "what came back")
+    equal(lost_of(g), [], "lost disks")
+    rest(g, "a", "b")
+    # A symlink may lead to a disk; and where no sandbox is, the wrong folder may be mounted.
+    os.rename(folder(g, "a"), g.path("aside"))
+    os.symlink(g.path("aside"), folder(g, "a"))
+    g.start()
+    equal((g.out("b", "cat f"), lost_of(g)), ("b\n", []), "beside a symlink")
+    rest(g, "b")
+    os.remove(folder(g, "a"))
+    os.rename(folder(g, "b"), g.path("beside"))
+    g.start()
+    limited(g, "c", "16M")
+    equal((len(os.listdir(pool_of(g))), lost_of(g)), (3, []), "disks")
+    for name, place in (("a", "aside"), ("b", "beside")):
+        os.rename(g.path(place), folder(g, name))
+        equal(g.out(name, "cat f"), name + "\n", "what came back")
+    end(g)
+
+
+@only("root")
+def test_moved_alive(g):
+    """One that runs keeps its disk, its limit and its user ids wherever its folder is, also for the next keeper."""
+    limited_with_text(g, "a", "b")
+    os.rename(folder(g, "a"), g.path("aside"))
+    g.kill_keeper()
+    until(lambda: g.sandbox("a")["state"] == "running" and g.keeper(), "the sandbox to be adopted")
+    limited(g, "c", "16M")
+    ranges = [open(path, encoding="utf-8").read() for path in
+              (g.path("aside", "range"), folder(g, "b", "range"), folder(g, "c", "range"))]
+    equal(len(set(ranges)), 3, f"ranges {ranges}")
+    equal(lost_of(g), [], "lost disks")
+    equal(make(g, "a", {"disk": "32M"}).status, 200, "raise")
+    check(30 * MIB < fill(g, "a") <= 32 * MIB, "the limit")
+    os.rename(g.path("aside"), folder(g, "a"))
+    stop(g, "a")
+    equal(g.out("a", "cat f"), "a\n", "after a stop")
+    end(g)
+
+
+@only("root")
+def test_missing_pool(g):
+    """No new pool takes the place of one that is missing; what had its disk there is told so, and can be deleted."""
+    limited_with_text(g, "a", "b")
+    rest(g, "a", "b")
+    os.rename(os.path.join(g.state, "pool.img"), g.path("pool"))
+    g.start()
+    refused(start(g, "a"), 502, "start_failed", "pool.img, which is not there")
+    equal(make(g, "c", {"disk": "16M"}).status, 200, "another")
+    refused(start(g, "c"), 502, "start_failed", "other sandboxes", "pool.img")
+    g.out("d", "true")
+    equal(g.request("DELETE", "/v1/sandbox/b").status, 204, "delete")
+    until(lambda: not os.listdir(folder(g, ".trash")), "what had its disk there to be gone")
+    equal(image_of(g), 0, "the pool")
+    os.rename(g.path("pool"), os.path.join(g.state, "pool.img"))
+    equal(g.out("a", "cat f"), "a\n", "when it is there again")
+    equal((len(lost_of(g)), g.exec("c", "true").code), (1, 0), "what was deleted meanwhile is nobody's")
+    shutil.rmtree(os.path.join(pool_of(g), lost_of(g)[0]))
+    equal(lost_of(g), [], "what nobody misses")
+    # The next keeper cannot open it, says so, and does when it is back.
+    os.rename(os.path.join(g.state, "pool.img"), g.path("pool"))
+    g.kill_keeper()
+    until(lambda: "cannot grow until it can be opened" in g.log_text(), "that to be told")
+    equal(g.out("a", "cat f"), "a\n", "without a pool")
+    os.rename(g.path("pool"), os.path.join(g.state, "pool.img"))
+    until(lambda: "is open again" in g.log_text(), "the pool to be opened")
+    end(g)
+
+
+@only("root")
+def test_wrong_disk(g):
+    """A folder and a disk that were not made for each other are not put together."""
+    limited_with_text(g, "a", "b")
+    rest(g, "a", "b")
+
+    def swap():
+        os.rename(folder(g, "a", "range"), g.path("range"))
+        os.rename(folder(g, "b", "range"), folder(g, "a", "range"))
+        os.rename(g.path("range"), folder(g, "b", "range"))
+    swap()
+    g.start()
+    for name in ("a", "b"):
+        refused(start(g, name), 502, "start_failed", "its part of", "missing")
+    swap()
+    for name in ("a", "b"):
+        equal(g.out(name, "cat f"), name + "\n", "its own")
+    end(g)
+
+
+def take_all(g, name):
+    """Until the pool is full. How large it was."""
+    before = image_of(g)
+    with open(os.path.join(pool_of(g), name), "wb", buffering=0) as file:
+        try:
+            while file.tell() < 2 * before and file.write(b"x" * MIB):
+                pass
+        except OSError as error:
+            equal(error.errno, errno.ENOSPC, "what ends it")
+    return before
+
+
+@only("root")
+def test_trouble(g):
+    """An image without its end is made whole; a pool that is read-only says what to do."""
+    limited_with_text(g, "a")
+    rest(g, "a")
+    os.truncate(os.path.join(g.state, "pool.img"), image_of(g) - 16 * MIB)
+    g.start()
+    equal(g.out("a", "cat f"), "a\n", "what was not at the end")
+    # Somebody takes what it has: all that run may still write what was promised.
+    before = take_all(g, "taken")
+    until(lambda: image_of(g) > before, "its growth")
+    stop(g, "a")
+    # Where nobody runs it does not grow, until somebody wants to.
+    take_all(g, "more")
+    until(lambda: start(g, "a").status == 200, "room for one that starts")
+    for name in ("taken", "more"):
+        os.remove(os.path.join(pool_of(g), name))
+    stop(g, "a")
+    subprocess.run(["nsenter", f"--mount=/proc/{g.keeper()}/ns/mnt", "mount", "-o", "remount,ro",
+                    os.path.join(g.run, ".pool")], check=True)
+    refused(start(g, "a"), 502, "start_failed", "read-only", "restart")
+    rest(g)
+    g.start()
+    equal(g.out("a", "cat f"), "a\n", "after that")
     end(g)
 
 
@@ -388,5 +559,6 @@ def test_ephemeral(g):
     end(g)
 
 
-main([test_holds, test_full_disk, test_change, test_change_while_running, test_kills, test_new_pool, test_room,
-      test_full_host, test_tiny_host, test_refused, test_ephemeral], start=lambda test: test not in (test_full_host, test_tiny_host))
+main([test_holds, test_full_disk, test_change, test_change_while_running, test_kills, test_new_pool, test_moved_folder,
+      test_moved_alive, test_missing_pool, test_wrong_disk, test_trouble, test_room, test_full_host, test_tiny_host,
+      test_refused, test_ephemeral], start=lambda test: test not in (test_full_host, test_tiny_host))

@@ -1,7 +1,9 @@
 """Limits that change while a sandbox runs: they hold at once, or nothing has changed."""
 
+import contextlib
 import os
 import random
+import signal
 import sys
 import threading
 
@@ -58,7 +60,7 @@ def test_memory(g):
 @only("root")
 def test_cache(g):
     """What is only kept of files is given back, and does not count."""
-    put(g, memory="256M")
+    put(g, memory="256M", disk="1G")  # its disk is a real one then, also where ours is in memory
     g.out("a", "dd if=/dev/zero of=big bs=1M count=150 2>/dev/null && sync big")
     check(g.get("/v1/sandbox/a/stats").json()["usage"]["memory_bytes"] > 100 * MIB, "it is kept")
     put(g, memory="48M")
@@ -218,6 +220,92 @@ def test_moving(g):
     equal(of_kernel(g, "memory"), str(size), "at the end")
 
 
+def send_at_once(g, link, frames):
+    """So that the keeper finds them all when it comes to the first; their tags."""
+    keeper = until(g.keeper, "a keeper")
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        return [link.send(kind, **values) for kind, values in frames]
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+
+
+@only("root")
+def test_beside(g):
+    """While the kernel takes memory back from one sandbox the others are served; one change comes after the other."""
+    put(g, memory="512M")
+    put(g, "b", memory="64M")
+    g.out("b", "true")
+    fill = "dd if=/dev/zero of=big bs=1M count=200 2>/dev/null && sync big"
+    for turn in range(3):
+        g.out("a", fill)
+        equal(g.sandbox("a")["generation"], 1, "it runs")
+        g.kill_berthd()
+        link = k.Link(os.path.join(g.run, "keeper.sock"), 60)
+        link.hello()
+        low = {"id": "a", "generation": 1, "memory_bytes": 48 * MIB}
+        first, beside, second, third = send_at_once(g, link, [
+            (k.LIMIT, low), (k.STATS, {"id": "b", "generation": 1}), (k.LIMIT, {**low, "pids": 40}),
+            (k.LIMIT, {**low, "memory_bytes": 96 * MIB, "pids": 50})])
+        frames = [link.receive() for _ in range(4)]
+        equal([(f.tag, f.type) for f in frames],
+              [(beside, k.STATS_ARE), (first, k.DONE), (second, k.DONE), (third, k.DONE)], frames)
+        equal((of_kernel(g, "memory"), of_kernel(g, "pids")), (str(96 * MIB), "50"), f"turn {turn}")
+        link.close()
+        g.start()
+        until(lambda: of_kernel(g, "memory") == str(512 * MIB), "what is stored")
+    # One that ends meanwhile.
+    g.out("a", fill)
+    g.kill_berthd()
+    link = k.Link(os.path.join(g.run, "keeper.sock"), 60)
+    link.hello()
+    *tags, killed = send_at_once(g, link, [(k.LIMIT, low)] * 8 + [(k.KILL, {"id": "a", "generation": 1})])
+    answers = [link.answer(tag) for tag in tags]
+    codes = [k.ERRORS.get(answer.get("code")) for answer in answers]
+    equal(codes[4:], ["unavailable"] * 4, codes)
+    check(set(codes[:4]) <= {None, "not_found"}, codes)
+    equal(link.answer(killed).type, k.DONE, "KILL")
+    link.close()
+    g.start()
+    equal(put(g, memory="64M")["limits"]["memory"], 64 * MIB, "afterwards")
+    g.out("a", "rm big")
+
+
+def worker_of(keeper):
+    """What waits for the kernel in its place; None: it has none."""
+    with open(f"/proc/{keeper}/task/{keeper}/children", encoding="ascii") as file:
+        return next(map(int, file.read().split()), None)
+
+
+@only("root")
+def test_worker_killed(g):
+    """A change whose worker is killed has not been: all limits are as they were."""
+    put(g, memory="512M", pids=100)
+    keeper = until(g.keeper, "a keeper")
+    for _ in range(20):
+        g.out("a", "dd if=/dev/zero of=big bs=1M count=200 2>/dev/null && sync big")
+        until(lambda: worker_of(keeper) is None, "the keeper to have no child")
+        replies = []
+        change = threading.Thread(target=lambda to=replies: to.append(
+            g.request("PUT", "/v1/sandbox/a", {"limits": {"memory": "48M", "pids": 50}})))
+        change.start()
+        while not replies:
+            worker = worker_of(keeper)
+            if worker:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+                break
+        change.join()
+        if replies[0].status != 200:
+            break
+        put(g, memory="512M", pids=100)
+    equal((replies[0].status, replies[0].json()["code"]), (500, "internal"), replies)
+    equal((of_kernel(g, "memory"), of_kernel(g, "pids")), (str(512 * MIB), "100"), "the cgroup")
+    equal((g.sandbox("a")["limits"]["memory"], g.sandbox("a")["generation"]), (512 * MIB, 1), "what is told")
+    put(g, memory="64M")
+    equal(of_kernel(g, "memory"), str(64 * MIB), "afterwards")
+
+
 @only("user")
 def test_unsupported(g):
     """Without cgroups nothing of it can be had, and that is said."""
@@ -238,4 +326,4 @@ def test_unsupported(g):
 
 
 main([test_memory, test_cache, test_swap, test_pids, test_cpus, test_all_or_none, test_frozen, test_deaths, test_nonsense,
-      test_moving, test_unsupported])
+      test_moving, test_beside, test_worker_killed, test_unsupported])

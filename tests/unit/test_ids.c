@@ -119,6 +119,23 @@ static void test_unreadable(int sandboxes)
 	tap_ok("a range that cannot be read fails the scan; what is no disk has none");
 }
 
+static void test_adopted(int sandboxes)
+{
+	struct ids *ids = NULL;
+	struct err err;
+	uint32_t range;
+	cleanup_fd int fd = new_sandbox(sandboxes, "adopted");
+
+	/* Also when all others are taken, and it is looked again which are. */
+	check(ids_new(&ids, sandboxes, false, 0) == 0);
+	for (uint32_t i = 0; i < IDS_RANGES; i++)
+		ids_take(ids, i);
+	ids_take(ids, IDS_RANGES);
+	check(ids_assign(ids, fd, &range, &err) == -ENOSPC && err.code == ERR_CAPACITY_EXCEEDED);
+	ids_free(ids);
+	tap_ok("the range of one that runs is taken, wherever its folder is");
+}
+
 static void test_rootless(int sandboxes)
 {
 	struct ids *ids = NULL;
@@ -150,6 +167,7 @@ int main(void)
 	test_trash(sandboxes);
 	test_lost(sandboxes);
 	test_unreadable(sandboxes);
+	test_adopted(sandboxes);
 	test_rootless(sandboxes);
 	check(tree_remove(tmp, dir + strlen("/tmp/")) == 0);
 	close(sandboxes);

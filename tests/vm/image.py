@@ -34,7 +34,7 @@ OWN_ACCOUNTS = {
     "group": "root:x:0:\ntty:x:5:\ntester:x:1000:\nberth:x:999:\n",
     "subuid": "tester:100000:65536\n", "subgid": "tester:100000:65536\n"}
 # With all that they depend on; the image "debian" holds all others.
-FIRST_MODULES = ("virtio_pci", "virtio_blk", "overlay", "loop")
+FIRST_MODULES = ("virtio_pci", "virtio_blk", "overlay", "loop", "btrfs")
 IMAGE_SIZE = "3G"  # as a sparse file
 # Whatever is started and mounted so goes when we do, also if we are killed.
 ALONE = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
