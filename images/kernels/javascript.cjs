@@ -1634,8 +1634,12 @@ function watch(call)
 {
 	store(shared, CALL, call.number);
 	store(shared, AT, WAITS);
-	if (watcher)
-		return;
+	if (!watcher)
+		quietly(startWatcher);
+}
+
+function startWatcher()
+{
 	const { Worker } = requireHere('worker_threads');
 	watcher = new Worker(WATCHER, {
 		eval: true, workerData: shared, execArgv: [], env: {}, name: 'berth',
