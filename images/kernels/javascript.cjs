@@ -28,7 +28,7 @@ const Module = require('module');
 const { bind, call: callOf } = Function.prototype;
 const uncurry = bind.bind(callOf);
 const { apply, ownKeys, getPrototypeOf, deleteProperty } = Reflect;
-const { defineProperty, getOwnPropertyDescriptor, freeze, create, keys } = Object;
+const { defineProperty, getOwnPropertyDescriptor, freeze, keys } = Object;
 const { isArray } = Array;
 const { isFinite } = Number;
 const { min, floor, random } = Math;
@@ -49,8 +49,6 @@ const indexOf = uncurry(String.prototype.indexOf);
 const lastIndexOf = uncurry(String.prototype.lastIndexOf);
 const startsWith = uncurry(String.prototype.startsWith);
 const split = uncurry(String.prototype.split);
-const repeat = uncurry(String.prototype.repeat);
-const charCodeAt = uncurry(String.prototype.charCodeAt);
 const exec = uncurry(RegExp.prototype.exec);
 const bytesSet = uncurry(Uint8Array.prototype.set);
 const bytesIndexOf = uncurry(Uint8Array.prototype.indexOf);
@@ -174,6 +172,8 @@ function hide()
 const ordersFd = moved(0, fs.constants.O_RDONLY);
 if (ordersFd !== 0)
 	fs.openSync('/dev/null', 'r');
+else
+	defineProperty(process, 'stdin', { __proto__: null, configurable: true, value: require('stream').Readable.from([]) });
 const orders = handleOf(ordersFd);
 const reports = handleOf(moved(3, fs.constants.O_WRONLY));
 reports.setBlocking(true);
@@ -240,12 +240,25 @@ function writeAll(fd, message)
 
 // Each piece of code has a name of its own for V8, so that one of the same file name does not lend it its positions.
 const SCHEME = 'berth:';
+const KEPT_MAX = 64 * 1024 * 1024;
 const sources = { __proto__: null };
+const kept = [];
+let firstKept = 0, keptLength = 0;
 
 function newSource(call, code)
 {
 	const source = { __proto__: null, url: SCHEME + call.number, file: call.file, code, maps: [] };
 	sources[source.url] = source;
+	push(kept, source);
+	keptLength += code.length;
+	// Of the oldest ones only the names are known then, and lines as V8 has them.
+	while (keptLength > KEPT_MAX && firstKept < kept.length - 1) {
+		const oldest = kept[firstKept];
+		kept[firstKept++] = undefined;
+		keptLength -= oldest.code.length;
+		oldest.code = '';
+		oldest.maps = [];
+	}
 	return source;
 }
 
@@ -346,7 +359,7 @@ function original(source, line, column)
 	for (let i = source.maps.length - 1; i >= 0; i--)
 		place = source.maps[i](place[0], place[1]);
 	const lines = lineStarts(source.code).length;
-	return place[0] <= lines ? place : lineColumn(source.code, source.code.length);
+	return source.code === '' || place[0] <= lines ? place : lineColumn(source.code, source.code.length);
 }
 
 // --- errors ---
@@ -987,6 +1000,10 @@ function transpiled(call, source, code)
 {
 	const made = spawnSync('esbuild', call.kind === 'code' ? [...OPTIONS, KEPT] : OPTIONS,
 		{ __proto__: null, input: code, encoding: 'utf8', maxBuffer: 64 * LINE_MAX });
+	if (hasSignal() || own(made, 'signal') === 'SIGINT') {
+		interrupt(call);
+		return null;
+	}
 	if (own(made, 'error')) {
 		const isMissing = own(made.error, 'code') === 'ENOENT';
 		fail(call, plainError('Error', isMissing ? 'There is no esbuild in this sandbox, which TypeScript needs: install it, or write JavaScript.'

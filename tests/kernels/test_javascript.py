@@ -187,6 +187,21 @@ def test_no_looks(_):
         check(kernel.close(), "its end")
 
 
+def test_pipes_of_another_user(_):
+    """Where they cannot be opened again they stay where they are, and no child has that of reports."""
+    if os.geteuid() != 0:
+        return
+    kernel = Kernel("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", NODE, *FLAGS, kernel_file("javascript.cjs"))
+    try:
+        equal(kernel.ok("let n = 0; for await (const chunk of process.stdin) n++; n", cwd="/").text, "0")
+        listed = kernel.ok("require('child_process').execSync('ls -l /proc/self/fd').toString()").text
+        reports = next(fd for fd, name in kernel.fds.items() if name == "reports")
+        check(f"pipe:[{os.fstat(reports).st_ino}]" not in listed, listed)
+        equal(kernel.ok("console.log('a'); await new Promise(r => setTimeout(r, 1)); 2").text, "2")
+    finally:
+        check(kernel.close(), "its end")
+
+
 def test_display(kernel):
     """display() shows as many things as it is told, in any of the kinds, before the value."""
     call = kernel.ok("display(1); display.html('<b>'); display.markdown('*'); display.svg('<svg/>'); display.latex('x^2'); "

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import tempfile
 import time
 
 from kernel import GUARD, Failed, check, equal, run_all
@@ -50,6 +52,26 @@ def test_interrupt_a_run(kernel):
         kernel.wait_output(call, b"at it\n")
         kernel.interrupt()
         equal(kernel.finish(call).done, "interrupted")
+
+
+def test_interrupt_esbuild(_):
+    """The program that takes types away can be ended, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(f"{folder}/esbuild", "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n: >{folder}/begun\nexec /bin/sleep 1000\n")
+        os.chmod(f"{folder}/esbuild", 0o755)
+        kernel = start({**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+        try:
+            call = kernel.begin(code="1", language="typescript")
+            end = time.monotonic() + GUARD
+            while not os.path.exists(f"{folder}/begun"):
+                check(time.monotonic() < end, "esbuild was not run")
+                time.sleep(0.01)
+            kernel.interrupt()
+            kernel.finish(call).failed("Interrupted", "interrupted")
+            equal(kernel.ok("1").text, "1")
+        finally:
+            check(kernel.close(), "its end")
 
 
 def test_interrupt_between_calls(kernel):
