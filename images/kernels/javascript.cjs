@@ -71,7 +71,8 @@ const { compareExchange, store, load, notify } = Atomics;
 const { inspect } = util;
 const { isPromise, isNativeError, isProxy } = util.types;
 const { writeSync } = fs;
-const { chdir, cwd, env: variables, nextTick, reallyExit, stdout, stderr } = process; // the streams, too: their pipes are to block, below
+// The streams as well, which makes them: what is printed is to leave by them at once, below.
+const { chdir, cwd, env: variables, nextTick, reallyExit, stdout, stderr } = process;
 const tick = process._tickCallback;
 const { spawnSync } = require('child_process');
 const binding = process.binding;
@@ -173,7 +174,8 @@ const ordersFd = moved(0, fs.constants.O_RDONLY);
 if (ordersFd !== 0)
 	fs.openSync('/dev/null', 'r');
 else
-	defineProperty(process, 'stdin', { __proto__: null, configurable: true, value: require('stream').Readable.from([]) });
+	defineProperty(process, 'stdin',
+		{ __proto__: null, configurable: true, value: require('stream').Readable.from([]) });
 const orders = handleOf(ordersFd);
 const reports = handleOf(moved(3, fs.constants.O_WRONLY));
 reports.setBlocking(true);
@@ -197,9 +199,12 @@ function report(call, fields)
 
 // What is printed goes to the pipe at once, and the pipe blocks: it has left before the call is done. A stream of node
 // would remember that it is writing, for ever, when code is ended while it does.
+const pipes = [];
+
 function makeDirect(stream, handle)
 {
 	handle.setBlocking(true);
+	push(pipes, handle);
 	const { writeBuffer, writeUtf8String } = handle;
 	stream.write = function write(chunk, encoding, callback) {
 		const request = new WriteWrap();
@@ -211,7 +216,7 @@ function makeDirect(stream, handle)
 		else if (typeof chunk === 'string' || isView(chunk))
 			apply(writeBuffer, handle, [request, typeof chunk === 'string' ? bufferOf(chunk, encoding) : chunk]);
 		else
-			throw new TypeError('write() takes a string, a Buffer or a Uint8Array, but got ' + cut(shown(chunk), 100));
+			throw new TypeError('write() takes a string, a Buffer or a Uint8Array, not ' + cut(shown(chunk), 100));
 		if (typeof then === 'function')
 			nextTick(then);
 		return true;
@@ -270,7 +275,7 @@ function lineStarts(code)
 	return starts;
 }
 
-// Edits are {start, end, text}, in order; the position is of the text that they made, and that of the text before is told.
+// Of a position in the text that edits, in their order, have made: that in the text before.
 function throughEdits(code, edited, edits)
 {
 	return (line, column) => {
@@ -281,11 +286,17 @@ function throughEdits(code, edited, edits)
 			if (at < edit.at)
 				continue;
 			const length = edit.text.length;
-			at = at < edit.at + length ? min(edit.start + at - edit.at, edit.end) : at - edit.at - length + edit.end;
+			const past = at - edit.at;
+			at = past < length ? min(edit.start + past, edit.end) : edit.end + past - length;
 			break;
 		}
 		return lineColumn(code, at);
 	};
+}
+
+function newEdit(start, end, made)
+{
+	return { __proto__: null, start, end, text: made, at: 0 };
 }
 
 function lineColumn(code, at)
@@ -371,7 +382,8 @@ function readFrame(site)
 {
 	const name = site.getFileName() || site.getScriptNameOrSourceURL() || '';
 	const source = sources[name];
-	const frame = { __proto__: null, name, source, line: site.getLineNumber() || 0, column: site.getColumnNumber() || 0 };
+	const frame = { __proto__: null, name, source,
+		line: site.getLineNumber() || 0, column: site.getColumnNumber() || 0 };
 	if (source) {
 		const place = original(source, frame.line, frame.column);
 		frame.name = source.file;
@@ -531,10 +543,13 @@ function placeByText(told, stack)
 function syntaxError(call, message, source, place)
 {
 	const at = original(source, place[0], place[1]);
-	return {
-		__proto__: null, name: 'SyntaxError', message: cut(message, MESSAGE_MAX), file: call.file, line: at[0], column: at[1],
-		isSyntax: true, traceback: ['SyntaxError: ' + cut(message, MESSAGE_MAX), `    at ${call.file}:${at[0]}:${at[1]}`],
-	};
+	const told = plainError('SyntaxError', cut(message, MESSAGE_MAX));
+	told.file = call.file;
+	told.line = at[0];
+	told.column = at[1];
+	told.isSyntax = true;
+	push(told.traceback, '    at ' + call.file + ':' + at[0] + ':' + at[1]);
+	return told;
 }
 
 function plainError(name, message)
@@ -547,7 +562,8 @@ function reportError(call, told)
 	let lines = '';
 	for (let i = 0; i < told.traceback.length; i++)
 		lines += (i ? ',' : '') + stringify(told.traceback[i]);
-	let fields = '"name":' + stringify(told.name) + ',"message":' + stringify(told.message) + ',"traceback":[' + lines + ']';
+	let fields = '"name":' + stringify(told.name) + ',"message":' + stringify(told.message);
+	fields += ',"traceback":[' + lines + ']';
 	if (told.line > 0)
 		fields += ',"file":' + stringify(text(told.file)) + ',"line":' + told.line + ',"column":' + told.column;
 	if (told.isSyntax)
@@ -652,7 +668,8 @@ function addRich(bundle, rich)
 function bundleOf(value)
 {
 	const bundle = { __proto__: null };
-	if (value !== null && (typeof value === 'object' || typeof value === 'function') && typeof value[DISPLAY] === 'function') {
+	const isObject = value !== null && (typeof value === 'object' || typeof value === 'function');
+	if (isObject && typeof value[DISPLAY] === 'function') {
 		const rich = value[DISPLAY]();
 		if (rich !== null && typeof rich === 'object')
 			addRich(bundle, rich);
@@ -720,7 +737,9 @@ function makeConsole()
 		on() {}, once() {}, removeListener() {}, listenerCount: () => 0,
 	});
 	const logging = new kept.Console({ stdout: sink('info'), stderr: sink('error'), ignoreErrors: false });
-	const levels = { __proto__: null, log: 'info', info: 'info', debug: 'debug', warn: 'warn', error: 'error', trace: 'debug' };
+	const levels = { __proto__: null,
+		log: 'info', info: 'info', debug: 'debug', trace: 'debug', warn: 'warn', error: 'error',
+	};
 	const names = keys(logging);
 	for (let i = 0; i < names.length; i++) {
 		const name = names[i], inRun = logging[name], inCell = kept[name];
@@ -744,7 +763,8 @@ function makeConsole()
 function reportLog(call, level, message)
 {
 	const line = message.length && message[message.length - 1] === '\n' ? slice(message, 0, -1) : message;
-	report(call, '"log":{"level":"' + level + '","message":' + stringify(cut(line, TEXT_MAX)) + ',"time":' + now() / 1000 + '}');
+	const told = stringify(cut(line, TEXT_MAX));
+	report(call, '"log":{"level":"' + level + '","message":' + told + ',"time":' + now() / 1000 + '}');
 }
 
 // --- modules ---
@@ -776,7 +796,8 @@ function importHere(what, how, names)
 	return new SavedPromise((resolve, reject) => settled(placeOf(cwd()).import(what, how), (namespace) => {
 		for (let i = 0; names && i < names.length; i++)
 			if (!hasOwn(namespace, names[i]))
-				reject(placed(new SyntaxError(`The requested module '${what}' does not provide an export named '${names[i]}'`), here));
+				reject(placed(new SyntaxError(
+					`The requested module '${what}' does not provide an export named '${names[i]}'`), here));
 		resolve(namespace);
 	}, (error) => reject(placed(error, here))));
 }
@@ -840,8 +861,8 @@ function treeOf(code)
 	try {
 		acorn = acorn || requireHere('internal/deps/acorn/acorn/dist/acorn');
 		return acorn.parse(code, {
-			ecmaVersion: 'latest', sourceType: 'script', allowAwaitOutsideFunction: true, allowImportExportEverywhere: true,
-			allowHashBang: true,
+			ecmaVersion: 'latest', sourceType: 'script', allowHashBang: true,
+			allowAwaitOutsideFunction: true, allowImportExportEverywhere: true,
 		});
 	} catch {
 		return null;
@@ -857,7 +878,8 @@ function importText(node, isChecked)
 			whole = one.local.name;
 			continue;
 		}
-		const name = stringify(one.type === 'ImportDefaultSpecifier' ? 'default' : one.imported.name || one.imported.value);
+		const isDefault = one.type === 'ImportDefaultSpecifier';
+		const name = stringify(isDefault ? 'default' : one.imported.name || one.imported.value);
 		fields += (fields && ', ') + name + ': ' + one.local.name;
 		names += (names && ', ') + name;
 	}
@@ -872,7 +894,7 @@ function blank(code, start, end)
 	let made = '';
 	for (let i = start; i < end; i++)
 		made += code[i] === '\n' ? '\n' : ' ';
-	return { __proto__: null, start, end, text: made };
+	return newEdit(start, end, made);
 }
 
 // What stands in the middle of a cell that is a module, for one that is none. "import" and "$berth" are of one length.
@@ -880,11 +902,11 @@ function importEdits(code, tree, edits, isChecked)
 {
 	const visit = (node) => {
 		if (node.type === 'ImportDeclaration') {
-			push(edits, { __proto__: null, start: node.start, end: node.end, text: importText(node, isChecked) });
+			push(edits, newEdit(node.start, node.end, importText(node, isChecked)));
 			return;
 		}
 		if (node.type === 'ImportExpression' || node.type === 'MetaProperty' && node.meta.name === 'import')
-			push(edits, { __proto__: null, start: node.start, end: node.start + 6, text: '$berth' });
+			push(edits, newEdit(node.start, node.start + 6, '$berth'));
 		if (node.type === 'ExportNamedDeclaration' || node.type === 'ExportDefaultDeclaration')
 			push(edits, blank(code, node.start, node.declaration ? node.declaration.start : node.end));
 		const names = keys(node);
@@ -919,7 +941,12 @@ function addNames(pattern, names)
 	const parts = pattern.properties || pattern.elements || [];
 	for (let i = 0; i < parts.length; i++)
 		addNames(parts[i], names);
-	addNames(pattern.type === 'Property' ? pattern.value : pattern.type === 'AssignmentPattern' ? pattern.left : pattern.argument, names);
+	if (pattern.type === 'Property')
+		addNames(pattern.value, names);
+	else if (pattern.type === 'AssignmentPattern')
+		addNames(pattern.left, names);
+	else
+		addNames(pattern.argument, names);
 }
 
 // V8 lets no name become a var or a function that was a let, const or class before, or the other way round. So it is
@@ -930,7 +957,10 @@ function kindEdits(code, tree, name, edits)
 	const wasVar = own(getOwnPropertyDescriptor(root, name), 'configurable') === false;
 	for (let i = 0; i < tree.body.length; i++) {
 		let node = tree.body[i];
-		node = node.type === 'ForStatement' && node.init ? node.init : node.type === 'ForInStatement' || node.type === 'ForOfStatement' ? node.left : node;
+		if (node.type === 'ForStatement' && node.init)
+			node = node.init;
+		else if (node.type === 'ForInStatement' || node.type === 'ForOfStatement')
+			node = node.left;
 		const names = { __proto__: null };
 		if (node.type === 'VariableDeclaration')
 			for (let k = 0; k < node.declarations.length; k++)
@@ -939,13 +969,13 @@ function kindEdits(code, tree, name, edits)
 			names[node.id.name] = true;
 		if (!names[name] || (node.type === 'VariableDeclaration') && (node.kind === 'var') !== !wasVar)
 			continue;
-		const edit = { __proto__: null, start: node.start, end: node.start, text: '' };
+		const edit = newEdit(node.start, node.start, '');
 		if (node.type === 'VariableDeclaration') {
 			edit.end += node.kind.length;
 			edit.text = (wasVar ? 'var' : isFound ? '' : 'let') + (node.kind === 'const' ? '  ' : '');
 		} else if (node.type === (wasVar ? 'ClassDeclaration' : 'FunctionDeclaration')) {
 			edit.text = (wasVar ? 'var ' : isFound ? '' : 'let ') + name + ' = ';
-			push(edits, { __proto__: null, start: node.end, end: node.end, text: ';' });
+			push(edits, newEdit(node.end, node.end, ';'));
 		} else {
 			continue;
 		}
@@ -965,7 +995,7 @@ function constEdits(tree, edits)
 	for (let i = 0; i < tree.body.length; i++) {
 		const node = tree.body[i].type === 'ExportNamedDeclaration' ? tree.body[i].declaration : tree.body[i];
 		if (node && node.type === 'VariableDeclaration' && node.kind === 'const' && !taken[node.start])
-			push(edits, { __proto__: null, start: node.start, end: node.start + 5, text: 'let  ' });
+			push(edits, newEdit(node.start, node.start + 5, 'let  '));
 	}
 }
 
@@ -991,7 +1021,8 @@ function prepared(call, source, code, conflicts)
 
 // --- TypeScript ---
 
-const OPTIONS = ['--loader=ts', '--sourcemap=inline', '--log-level=error', '--color=false', '--target=es2022', '--charset=utf8'];
+const OPTIONS = ['--loader=ts', '--sourcemap=inline', '--target=es2022', '--charset=utf8',
+	'--log-level=error', '--color=false'];
 // What a cell imports is for later ones, too; they would go as unused.
 const KEPT = '--tsconfig-raw={"compilerOptions":{"preserveValueImports":true,"verbatimModuleSyntax":true}}';
 
@@ -1006,7 +1037,8 @@ function transpiled(call, source, code)
 	}
 	if (own(made, 'error')) {
 		const isMissing = own(made.error, 'code') === 'ENOENT';
-		fail(call, plainError('Error', isMissing ? 'There is no esbuild in this sandbox, which TypeScript needs: install it, or write JavaScript.'
+		fail(call, plainError('Error', isMissing
+			? 'There is no esbuild in this sandbox, which TypeScript needs: install it, or write JavaScript.'
 			: 'esbuild cannot be run: ' + textOf(made.error)));
 		return null;
 	}
@@ -1149,18 +1181,14 @@ function complete(call)
 // Only a signal can have left something behind in a pipe that blocks.
 function flush(call)
 {
-	if (isBehind(stdout) || isBehind(stderr)) {
-		setTimeout(flush, 1, call);
-		return;
-	}
+	for (let i = 0; i < pipes.length; i++)
+		if (pipes[i].writeQueueSize > 0) {
+			setTimeout(flush, 1, call);
+			return;
+		}
 	report(call, '"done":"' + call.outcome + '"');
 	current = null;
 	next();
-}
-
-function isBehind(stream)
-{
-	return stream._handle && stream._handle.writeQueueSize > 0;
 }
 
 function onUncaught(error)
@@ -1211,8 +1239,8 @@ function take(remote, f)
 	else if (hasOwn(remote, 'value'))
 		argument = '{"value":' + stringify(remote.value) + '}';
 	taken = f;
-	ask('callFunctionOn', '"functionDeclaration":"function(v){$berth.take(v)}","executionContextId":1,"silent":true,"arguments":[' +
-		argument + ']', null);
+	ask('callFunctionOn', '"functionDeclaration":"function(v){$berth.take(v)}",' +
+		'"executionContextId":1,"silent":true,"arguments":[' + argument + ']', null);
 	if (hasOwn(remote, 'objectId'))
 		ask('releaseObjectGroup', '"objectGroup":"berth"', null);
 }
@@ -1228,7 +1256,8 @@ function evaluate(call, source, code, onValue, conflicts = [])
 			return;
 		const details = own(answer, 'exceptionDetails'), remote = own(answer, 'result');
 		if (!remote) {
-			fail(call, plainError('Error', 'The code has run, but what came of it cannot be seen: it broke promises.'));
+			fail(call, plainError('Error',
+				'The code has run, but what came of it cannot be seen: it broke promises.'));
 			return;
 		}
 		if (!details) {
@@ -1238,13 +1267,15 @@ function evaluate(call, source, code, onValue, conflicts = [])
 		const thrown = own(details, 'exception') || remote;
 		take(thrown, (error) => {
 			// Of code that was compiled, the position is where it is thrown; else it is that of the mistake.
-			if (!hasOwn(details, 'scriptId') || hasOwn(details, 'stackTrace') || own(thrown, 'className') !== 'SyntaxError') {
+			const isSyntax = hasOwn(details, 'scriptId') && !hasOwn(details, 'stackTrace');
+			if (!isSyntax || own(thrown, 'className') !== 'SyntaxError') {
 				fail(call, describe(error));
 				return;
 			}
 			const message = textOf(quietly(() => error.message, 'It cannot be read'));
 			const match = exec(/^Identifier '(.+)' has already been declared$/, message);
-			if (match && conflicts.length < 50 && details.lineNumber === 0 && details.columnNumber === 0 && !call.conflicts[match[1]]) {
+			const isOfBefore = match && details.lineNumber === 0 && details.columnNumber === 0;
+			if (isOfBefore && conflicts.length < 50 && !call.conflicts[match[1]]) {
 				call.conflicts[match[1]] = true;
 				source.maps.length = maps;
 				push(conflicts, match[1]);
@@ -1310,7 +1341,7 @@ function targetOf(exported)
 		const candidate = candidates[i];
 		if (typeof candidate === 'function')
 			return candidate;
-		if (candidate !== null && typeof candidate === 'object' && typeof quietly(() => candidate.fetch) === 'function')
+		if (candidate && typeof candidate === 'object' && typeof quietly(() => candidate.fetch) === 'function')
 			return candidate;
 	}
 	return null;
@@ -1320,8 +1351,8 @@ function loadScript(call, source, code)
 {
 	const module = newModule(call.file);
 	// Compiled for a look first: what is no code at all is not begun with.
-	const isFine = quietly(() => Boolean(new vm.Script('(async () => {' + prepared(call, { maps: [] }, code, []) + '\n})',
-		{ filename: source.url })), false);
+	const looked = '(async () => {' + prepared(call, { maps: [] }, code, []) + '\n})';
+	const isFine = quietly(() => Boolean(new vm.Script(looked, { filename: source.url })), false);
 	if (isFine)
 		report(call, '"checked":true');
 	evaluate(call, source, code, (value) => {
@@ -1337,12 +1368,14 @@ function loadModule(call, source, code)
 	try {
 		made = new vm.SourceTextModule(code, {
 			identifier: source.url,
-			importModuleDynamically: (what, _, how) => importHere(what, how && keys(how).length ? { assert: how, with: how } : undefined),
+			importModuleDynamically: (what, _, how) =>
+				importHere(what, how && keys(how).length ? { assert: how, with: how } : undefined),
 			initializeImportMeta: (meta) => addMeta(meta, call.file),
 		});
 	} catch (error) {
 		const match = exec(/^[^\n]*:(\d+)\n[^\n]*\n(\s*)\^/, decorated(error));
-		fail(call, syntaxError(call, textOf(quietly(() => error.message)), source, match ? [+match[1], match[2].length + 1] : [1, 1]));
+		const at = match ? [+match[1], match[2].length + 1] : [1, 1];
+		fail(call, syntaxError(call, textOf(quietly(() => error.message)), source, at));
 		return;
 	}
 	report(call, '"checked":true');
@@ -1460,12 +1493,12 @@ function waitFor(call, later, i)
 
 function jsonOf(value)
 {
-	let holder = '';
 	return stringify(value, function (name, item) {
 		if (typeof item !== 'bigint' && typeof item !== 'function' && typeof item !== 'symbol')
 			return item;
-		holder = name === '' ? 'The value is' : `The value holds, at ${stringify(name)},`;
-		throw new TypeError(`${holder} a ${typeof item === 'bigint' ? 'BigInt' : typeof item}, which JSON cannot hold.`);
+		const holder = name === '' ? 'The value is' : `The value holds, at ${stringify(name)},`;
+		const kind = typeof item === 'bigint' ? 'BigInt' : typeof item;
+		throw new TypeError(`${holder} a ${kind}, which JSON cannot hold.`);
 	});
 }
 
@@ -1515,9 +1548,10 @@ function takeOrder(order)
 {
 	const kind = hasOwn(order, 'code') ? 'code' : hasOwn(order, 'load') ? 'load' : 'invoke';
 	const language = own(order, 'language') || 'javascript', number = own(order, 'call');
+	const ending = language === 'typescript' ? '.ts' : '.js';
 	const call = {
 		__proto__: null, number: +number, kind, language, outcome: '', told: null, exit: null, env: {},
-		file: own(order, 'file') || (kind === 'load' ? 'main' : 'cell-' + number) + (language === 'typescript' ? '.ts' : '.js'),
+		file: own(order, 'file') || (kind === 'load' ? 'main' : 'cell-' + number) + ending,
 		conflicts: { __proto__: null },
 	};
 	current = call;

@@ -191,7 +191,8 @@ def test_pipes_of_another_user(_):
     """Where they cannot be opened again they stay where they are, and no child has that of reports."""
     if os.geteuid() != 0:
         return
-    kernel = Kernel("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", NODE, *FLAGS, kernel_file("javascript.cjs"))
+    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    kernel = Kernel(*other, NODE, *FLAGS, kernel_file("javascript.cjs"))
     try:
         equal(kernel.ok("let n = 0; for await (const chunk of process.stdin) n++; n", cwd="/").text, "0")
         listed = kernel.ok("require('child_process').execSync('ls -l /proc/self/fd').toString()").text
