@@ -67,7 +67,7 @@ const objectPrototype = Object.prototype;
 const { isView } = ArrayBuffer;
 const bufferOf = Buffer.from;
 const errorText = uncurry(Error.prototype.toString);
-const { compareExchange, store, load, notify } = Atomics;
+const { compareExchange, store, load, notify, wait } = Atomics;
 const { inspect } = util;
 const { isPromise, isNativeError, isProxy } = util.types;
 const { writeSync } = fs;
@@ -524,6 +524,7 @@ function describe(value)
 		placeByText(told, stack);
 	}
 	told.isBlocked = blockedBy(value);
+	told.isBySignal = quietly(() => value.signal) === 'SIGINT';
 	return told;
 }
 
@@ -1150,6 +1151,10 @@ function fail(call, told)
 {
 	if (call.outcome)
 		return;
+	if (told.isBySignal && isSignalled(call)) {
+		interrupt(call);
+		return;
+	}
 	call.told = call.exit || told;
 	end(call, 'error');
 }
@@ -1552,7 +1557,7 @@ function takeOrder(order)
 	const call = {
 		__proto__: null, number: +number, kind, language, outcome: '', told: null, exit: null, env: {},
 		file: own(order, 'file') || (kind === 'load' ? 'main' : 'cell-' + number) + ending,
-		conflicts: { __proto__: null },
+		conflicts: { __proto__: null }, signals: load(shared, SIGNALS),
 	};
 	current = call;
 	forgetSignal();
@@ -1637,10 +1642,21 @@ function forgetSignal()
 	disarm();
 }
 
-// Shared with the watcher: what this thread is at, what it has heard of, and the call.
-const AT = 0, HEARD = 1, CALL = 2;
+// A child that was ended by it may be seen before it is: then it comes in a moment.
+function isSignalled(call)
+{
+	for (let i = 0; i < 20; i++) {
+		if (hasSignal() || load(shared, SIGNALS) !== call.signals)
+			return true;
+		wait(shared, HEARD, load(shared, HEARD), 5);
+	}
+	return false;
+}
+
+// Shared with the watcher: what this thread is at, how often it has heard of it, the call, and how many signals it saw.
+const AT = 0, HEARD = 1, CALL = 2, SIGNALS = 3;
 const KERNEL = 0, WAITS = 1, IS_ENDED = 2;
-const shared = new Int32Array(new SharedArrayBuffer(12));
+const shared = new Int32Array(new SharedArrayBuffer(16));
 let watcher = null;
 
 // Runs in a thread of its own. Who is told of a signal, and does not hear of it for a while, is busy: it is ended where
@@ -1659,6 +1675,7 @@ function listen() {
 	} catch {}
 	startSigintWatchdog();
 	stopSigintWatchdog();
+	Atomics.add(shared, ${SIGNALS}, 1);
 	const call = Atomics.load(shared, ${CALL});
 	if (Atomics.load(shared, ${AT}) !== ${WAITS})
 		return setImmediate(listen);
