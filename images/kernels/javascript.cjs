@@ -20,7 +20,6 @@
 const fs = require('fs');
 const vm = require('vm');
 const util = require('util');
-const path = require('path');
 const url = require('url');
 const Module = require('module');
 
@@ -29,7 +28,7 @@ const Module = require('module');
 const { bind, call: callOf } = Function.prototype;
 const uncurry = bind.bind(callOf);
 const { apply, ownKeys, getPrototypeOf, deleteProperty } = Reflect;
-const { defineProperty, getOwnPropertyDescriptor, freeze, create, keys } = Object;
+const { defineProperty, getOwnPropertyDescriptor, freeze, keys } = Object;
 const { isArray } = Array;
 const { isFinite } = Number;
 const { min, floor, random } = Math;
@@ -37,9 +36,12 @@ const now = Date.now;
 const text = String;
 const parse = JSON.parse;
 const stringify = JSON.stringify;
-const { setTimeout, setImmediate } = globalThis;
+const root = globalThis;
+const { setTimeout, setImmediate } = root;
 const hasOwn = uncurry(Object.prototype.hasOwnProperty);
-const push = (list, item) => defineProperty(list, list.length, { __proto__: null, value: item, writable: true, enumerable: true, configurable: true });
+const define = (object, name, value) => defineProperty(object, name,
+	{ __proto__: null, value, writable: true, enumerable: true, configurable: true });
+const push = (list, item) => define(list, list.length, item);
 const join = uncurry(Array.prototype.join);
 const sort = uncurry(Array.prototype.sort);
 const slice = uncurry(String.prototype.slice);
@@ -47,8 +49,6 @@ const indexOf = uncurry(String.prototype.indexOf);
 const lastIndexOf = uncurry(String.prototype.lastIndexOf);
 const startsWith = uncurry(String.prototype.startsWith);
 const split = uncurry(String.prototype.split);
-const repeat = uncurry(String.prototype.repeat);
-const charCodeAt = uncurry(String.prototype.charCodeAt);
 const exec = uncurry(RegExp.prototype.exec);
 const bytesSet = uncurry(Uint8Array.prototype.set);
 const bytesIndexOf = uncurry(Uint8Array.prototype.indexOf);
@@ -67,11 +67,12 @@ const objectPrototype = Object.prototype;
 const { isView } = ArrayBuffer;
 const bufferOf = Buffer.from;
 const errorText = uncurry(Error.prototype.toString);
-const { compareExchange, store, load, notify } = Atomics;
+const { compareExchange, store, load, notify, wait } = Atomics;
 const { inspect } = util;
 const { isPromise, isNativeError, isProxy } = util.types;
 const { writeSync } = fs;
-const { chdir, cwd, nextTick, reallyExit, stdout, stderr } = process; // the streams, too: their pipes are to block, below
+// The streams as well, which makes them: what is printed is to leave by them at once, below.
+const { chdir, cwd, env: variables, nextTick, reallyExit, stdout, stderr } = process;
 const tick = process._tickCallback;
 const { spawnSync } = require('child_process');
 const binding = process.binding;
@@ -119,7 +120,7 @@ function settled(promise, onValue, onError)
 // A function of a kernel that code can call, but not change.
 function hidden(name, value)
 {
-	defineProperty(globalThis, name, { __proto__: null, value });
+	defineProperty(root, name, { __proto__: null, value });
 }
 
 // --- streams ---
@@ -172,6 +173,9 @@ function hide()
 const ordersFd = moved(0, fs.constants.O_RDONLY);
 if (ordersFd !== 0)
 	fs.openSync('/dev/null', 'r');
+else
+	defineProperty(process, 'stdin',
+		{ __proto__: null, configurable: true, value: require('stream').Readable.from([]) });
 const orders = handleOf(ordersFd);
 const reports = handleOf(moved(3, fs.constants.O_WRONLY));
 reports.setBlocking(true);
@@ -195,9 +199,12 @@ function report(call, fields)
 
 // What is printed goes to the pipe at once, and the pipe blocks: it has left before the call is done. A stream of node
 // would remember that it is writing, for ever, when code is ended while it does.
+const pipes = [];
+
 function makeDirect(stream, handle)
 {
 	handle.setBlocking(true);
+	push(pipes, handle);
 	const { writeBuffer, writeUtf8String } = handle;
 	stream.write = function write(chunk, encoding, callback) {
 		const request = new WriteWrap();
@@ -209,7 +216,7 @@ function makeDirect(stream, handle)
 		else if (typeof chunk === 'string' || isView(chunk))
 			apply(writeBuffer, handle, [request, typeof chunk === 'string' ? bufferOf(chunk, encoding) : chunk]);
 		else
-			throw new TypeError('write() takes a string, a Buffer or a Uint8Array, but got ' + cut(shown(chunk), 100));
+			throw new TypeError('write() takes a string, a Buffer or a Uint8Array, not ' + cut(shown(chunk), 100));
 		if (typeof then === 'function')
 			nextTick(then);
 		return true;
@@ -238,12 +245,25 @@ function writeAll(fd, message)
 
 // Each piece of code has a name of its own for V8, so that one of the same file name does not lend it its positions.
 const SCHEME = 'berth:';
+const KEPT_MAX = 64 * 1024 * 1024;
 const sources = { __proto__: null };
+const kept = [];
+let firstKept = 0, keptLength = 0;
 
 function newSource(call, code)
 {
 	const source = { __proto__: null, url: SCHEME + call.number, file: call.file, code, maps: [] };
 	sources[source.url] = source;
+	push(kept, source);
+	keptLength += code.length;
+	// Of the oldest ones only the names are known then, and lines as V8 has them.
+	while (keptLength > KEPT_MAX && firstKept < kept.length - 1) {
+		const oldest = kept[firstKept];
+		kept[firstKept++] = undefined;
+		keptLength -= oldest.code.length;
+		oldest.code = '';
+		oldest.maps = [];
+	}
 	return source;
 }
 
@@ -255,7 +275,7 @@ function lineStarts(code)
 	return starts;
 }
 
-// Edits are {start, end, text}, in order; the position is of the text that they made, and that of the text before is told.
+// Of a position in the text that edits, in their order, have made: that in the text before.
 function throughEdits(code, edited, edits)
 {
 	return (line, column) => {
@@ -266,11 +286,17 @@ function throughEdits(code, edited, edits)
 			if (at < edit.at)
 				continue;
 			const length = edit.text.length;
-			at = at < edit.at + length ? min(edit.start + at - edit.at, edit.end) : at - edit.at - length + edit.end;
+			const past = at - edit.at;
+			at = past < length ? min(edit.start + past, edit.end) : edit.end + past - length;
 			break;
 		}
 		return lineColumn(code, at);
 	};
+}
+
+function newEdit(start, end, made)
+{
+	return { __proto__: null, start, end, text: made, at: 0 };
 }
 
 function lineColumn(code, at)
@@ -344,7 +370,7 @@ function original(source, line, column)
 	for (let i = source.maps.length - 1; i >= 0; i--)
 		place = source.maps[i](place[0], place[1]);
 	const lines = lineStarts(source.code).length;
-	return place[0] <= lines ? place : lineColumn(source.code, source.code.length);
+	return source.code === '' || place[0] <= lines ? place : lineColumn(source.code, source.code.length);
 }
 
 // --- errors ---
@@ -356,7 +382,8 @@ function readFrame(site)
 {
 	const name = site.getFileName() || site.getScriptNameOrSourceURL() || '';
 	const source = sources[name];
-	const frame = { __proto__: null, name, source, line: site.getLineNumber() || 0, column: site.getColumnNumber() || 0 };
+	const frame = { __proto__: null, name, source,
+		line: site.getLineNumber() || 0, column: site.getColumnNumber() || 0 };
 	if (source) {
 		const place = original(source, frame.line, frame.column);
 		frame.name = source.file;
@@ -406,7 +433,19 @@ function prepareStackTrace(error, sites)
 	return head + lines;
 }
 
-Error.prepareStackTrace = prepareStackTrace;
+// Code may have one of its own, by whose text it goes; what the frames were is kept all the same.
+let ownPrepare = null;
+
+function prepareAnyway(error, sites)
+{
+	const made = prepareStackTrace(error, sites);
+	return ownPrepare ? apply(ownPrepare, SavedError, [error, sites]) : made;
+}
+
+defineProperty(Error, 'prepareStackTrace', {
+	__proto__: null, configurable: true, enumerable: true, get: () => prepareAnyway,
+	set(value) { ownPrepare = typeof value === 'function' && value !== prepareAnyway ? value : null; },
+});
 
 function quietly(f, otherwise)
 {
@@ -485,6 +524,7 @@ function describe(value)
 		placeByText(told, stack);
 	}
 	told.isBlocked = blockedBy(value);
+	told.isBySignal = quietly(() => value.signal) === 'SIGINT';
 	return told;
 }
 
@@ -504,10 +544,13 @@ function placeByText(told, stack)
 function syntaxError(call, message, source, place)
 {
 	const at = original(source, place[0], place[1]);
-	return {
-		__proto__: null, name: 'SyntaxError', message: cut(message, MESSAGE_MAX), file: call.file, line: at[0], column: at[1],
-		isSyntax: true, traceback: ['SyntaxError: ' + cut(message, MESSAGE_MAX), `    at ${call.file}:${at[0]}:${at[1]}`],
-	};
+	const told = plainError('SyntaxError', cut(message, MESSAGE_MAX));
+	told.file = call.file;
+	told.line = at[0];
+	told.column = at[1];
+	told.isSyntax = true;
+	push(told.traceback, '    at ' + call.file + ':' + at[0] + ':' + at[1]);
+	return told;
 }
 
 function plainError(name, message)
@@ -520,7 +563,8 @@ function reportError(call, told)
 	let lines = '';
 	for (let i = 0; i < told.traceback.length; i++)
 		lines += (i ? ',' : '') + stringify(told.traceback[i]);
-	let fields = '"name":' + stringify(told.name) + ',"message":' + stringify(told.message) + ',"traceback":[' + lines + ']';
+	let fields = '"name":' + stringify(told.name) + ',"message":' + stringify(told.message);
+	fields += ',"traceback":[' + lines + ']';
 	if (told.line > 0)
 		fields += ',"file":' + stringify(text(told.file)) + ',"line":' + told.line + ',"column":' + told.column;
 	if (told.isSyntax)
@@ -625,7 +669,8 @@ function addRich(bundle, rich)
 function bundleOf(value)
 {
 	const bundle = { __proto__: null };
-	if (value !== null && (typeof value === 'object' || typeof value === 'function') && typeof value[DISPLAY] === 'function') {
+	const isObject = value !== null && (typeof value === 'object' || typeof value === 'function');
+	if (isObject && typeof value[DISPLAY] === 'function') {
 		const rich = value[DISPLAY]();
 		if (rich !== null && typeof rich === 'object')
 			addRich(bundle, rich);
@@ -693,7 +738,9 @@ function makeConsole()
 		on() {}, once() {}, removeListener() {}, listenerCount: () => 0,
 	});
 	const logging = new kept.Console({ stdout: sink('info'), stderr: sink('error'), ignoreErrors: false });
-	const levels = { __proto__: null, log: 'info', info: 'info', debug: 'debug', warn: 'warn', error: 'error', trace: 'debug' };
+	const levels = { __proto__: null,
+		log: 'info', info: 'info', debug: 'debug', trace: 'debug', warn: 'warn', error: 'error',
+	};
 	const names = keys(logging);
 	for (let i = 0; i < names.length; i++) {
 		const name = names[i], inRun = logging[name], inCell = kept[name];
@@ -717,10 +764,16 @@ function makeConsole()
 function reportLog(call, level, message)
 {
 	const line = message.length && message[message.length - 1] === '\n' ? slice(message, 0, -1) : message;
-	report(call, '"log":{"level":"' + level + '","message":' + stringify(cut(line, TEXT_MAX)) + ',"time":' + now() / 1000 + '}');
+	const told = stringify(cut(line, TEXT_MAX));
+	report(call, '"log":{"level":"' + level + '","message":' + told + ',"time":' + now() / 1000 + '}');
 }
 
 // --- modules ---
+
+function inDirectory(directory, file)
+{
+	return startsWith(file, '/') ? file : directory + (directory === '/' ? '' : '/') + file;
+}
 
 // import() and require() of a file in the directory, which need not be there.
 const places = { __proto__: null };
@@ -728,7 +781,7 @@ const places = { __proto__: null };
 function placeOf(directory)
 {
 	if (!places[directory]) {
-		const file = path.join(directory, '[berth].cjs');
+		const file = inDirectory(directory, '[berth].cjs');
 		const module = new Module(file);
 		module.filename = file;
 		module.paths = Module._nodeModulePaths(directory);
@@ -744,7 +797,8 @@ function importHere(what, how, names)
 	return new SavedPromise((resolve, reject) => settled(placeOf(cwd()).import(what, how), (namespace) => {
 		for (let i = 0; names && i < names.length; i++)
 			if (!hasOwn(namespace, names[i]))
-				reject(placed(new SyntaxError(`The requested module '${what}' does not provide an export named '${names[i]}'`), here));
+				reject(placed(new SyntaxError(
+					`The requested module '${what}' does not provide an export named '${names[i]}'`), here));
 		resolve(namespace);
 	}, (error) => reject(placed(error, here))));
 }
@@ -780,18 +834,18 @@ function makeRequire()
 
 function global(name, value)
 {
-	defineProperty(globalThis, name, { __proto__: null, value, writable: true, configurable: true });
+	defineProperty(root, name, { __proto__: null, value, writable: true, configurable: true });
 }
 
 function placeModule(module, file)
 {
-	module.filename = path.join(cwd(), file);
+	module.filename = inDirectory(cwd(), file);
 	module.paths = Module._nodeModulePaths(cwd());
 }
 
 function newModule(file)
 {
-	const module = new Module(path.join(cwd(), file));
+	const module = new Module(inDirectory(cwd(), file));
 	placeModule(module, file);
 	global('module', module);
 	global('exports', module.exports);
@@ -808,8 +862,8 @@ function treeOf(code)
 	try {
 		acorn = acorn || requireHere('internal/deps/acorn/acorn/dist/acorn');
 		return acorn.parse(code, {
-			ecmaVersion: 'latest', sourceType: 'script', allowAwaitOutsideFunction: true, allowImportExportEverywhere: true,
-			allowHashBang: true,
+			ecmaVersion: 'latest', sourceType: 'script', allowHashBang: true,
+			allowAwaitOutsideFunction: true, allowImportExportEverywhere: true,
 		});
 	} catch {
 		return null;
@@ -825,7 +879,8 @@ function importText(node, isChecked)
 			whole = one.local.name;
 			continue;
 		}
-		const name = stringify(one.type === 'ImportDefaultSpecifier' ? 'default' : one.imported.name || one.imported.value);
+		const isDefault = one.type === 'ImportDefaultSpecifier';
+		const name = stringify(isDefault ? 'default' : one.imported.name || one.imported.value);
 		fields += (fields && ', ') + name + ': ' + one.local.name;
 		names += (names && ', ') + name;
 	}
@@ -840,7 +895,7 @@ function blank(code, start, end)
 	let made = '';
 	for (let i = start; i < end; i++)
 		made += code[i] === '\n' ? '\n' : ' ';
-	return { __proto__: null, start, end, text: made };
+	return newEdit(start, end, made);
 }
 
 // What stands in the middle of a cell that is a module, for one that is none. "import" and "$berth" are of one length.
@@ -848,11 +903,11 @@ function importEdits(code, tree, edits, isChecked)
 {
 	const visit = (node) => {
 		if (node.type === 'ImportDeclaration') {
-			push(edits, { __proto__: null, start: node.start, end: node.end, text: importText(node, isChecked) });
+			push(edits, newEdit(node.start, node.end, importText(node, isChecked)));
 			return;
 		}
 		if (node.type === 'ImportExpression' || node.type === 'MetaProperty' && node.meta.name === 'import')
-			push(edits, { __proto__: null, start: node.start, end: node.start + 6, text: '$berth' });
+			push(edits, newEdit(node.start, node.start + 6, '$berth'));
 		if (node.type === 'ExportNamedDeclaration' || node.type === 'ExportDefaultDeclaration')
 			push(edits, blank(code, node.start, node.declaration ? node.declaration.start : node.end));
 		const names = keys(node);
@@ -887,7 +942,12 @@ function addNames(pattern, names)
 	const parts = pattern.properties || pattern.elements || [];
 	for (let i = 0; i < parts.length; i++)
 		addNames(parts[i], names);
-	addNames(pattern.type === 'Property' ? pattern.value : pattern.type === 'AssignmentPattern' ? pattern.left : pattern.argument, names);
+	if (pattern.type === 'Property')
+		addNames(pattern.value, names);
+	else if (pattern.type === 'AssignmentPattern')
+		addNames(pattern.left, names);
+	else
+		addNames(pattern.argument, names);
 }
 
 // V8 lets no name become a var or a function that was a let, const or class before, or the other way round. So it is
@@ -895,10 +955,13 @@ function addNames(pattern, names)
 function kindEdits(code, tree, name, edits)
 {
 	let isFound = false;
-	const wasVar = own(getOwnPropertyDescriptor(globalThis, name), 'configurable') === false;
+	const wasVar = own(getOwnPropertyDescriptor(root, name), 'configurable') === false;
 	for (let i = 0; i < tree.body.length; i++) {
 		let node = tree.body[i];
-		node = node.type === 'ForStatement' && node.init ? node.init : node.type === 'ForInStatement' || node.type === 'ForOfStatement' ? node.left : node;
+		if (node.type === 'ForStatement' && node.init)
+			node = node.init;
+		else if (node.type === 'ForInStatement' || node.type === 'ForOfStatement')
+			node = node.left;
 		const names = { __proto__: null };
 		if (node.type === 'VariableDeclaration')
 			for (let k = 0; k < node.declarations.length; k++)
@@ -907,13 +970,13 @@ function kindEdits(code, tree, name, edits)
 			names[node.id.name] = true;
 		if (!names[name] || (node.type === 'VariableDeclaration') && (node.kind === 'var') !== !wasVar)
 			continue;
-		const edit = { __proto__: null, start: node.start, end: node.start, text: '' };
+		const edit = newEdit(node.start, node.start, '');
 		if (node.type === 'VariableDeclaration') {
 			edit.end += node.kind.length;
 			edit.text = (wasVar ? 'var' : isFound ? '' : 'let') + (node.kind === 'const' ? '  ' : '');
 		} else if (node.type === (wasVar ? 'ClassDeclaration' : 'FunctionDeclaration')) {
 			edit.text = (wasVar ? 'var ' : isFound ? '' : 'let ') + name + ' = ';
-			push(edits, { __proto__: null, start: node.end, end: node.end, text: ';' });
+			push(edits, newEdit(node.end, node.end, ';'));
 		} else {
 			continue;
 		}
@@ -933,7 +996,7 @@ function constEdits(tree, edits)
 	for (let i = 0; i < tree.body.length; i++) {
 		const node = tree.body[i].type === 'ExportNamedDeclaration' ? tree.body[i].declaration : tree.body[i];
 		if (node && node.type === 'VariableDeclaration' && node.kind === 'const' && !taken[node.start])
-			push(edits, { __proto__: null, start: node.start, end: node.start + 5, text: 'let  ' });
+			push(edits, newEdit(node.start, node.start + 5, 'let  '));
 	}
 }
 
@@ -959,7 +1022,8 @@ function prepared(call, source, code, conflicts)
 
 // --- TypeScript ---
 
-const OPTIONS = ['--loader=ts', '--sourcemap=inline', '--log-level=error', '--color=false', '--target=es2022', '--charset=utf8'];
+const OPTIONS = ['--loader=ts', '--sourcemap=inline', '--target=es2022', '--charset=utf8',
+	'--log-level=error', '--color=false'];
 // What a cell imports is for later ones, too; they would go as unused.
 const KEPT = '--tsconfig-raw={"compilerOptions":{"preserveValueImports":true,"verbatimModuleSyntax":true}}';
 
@@ -968,9 +1032,14 @@ function transpiled(call, source, code)
 {
 	const made = spawnSync('esbuild', call.kind === 'code' ? [...OPTIONS, KEPT] : OPTIONS,
 		{ __proto__: null, input: code, encoding: 'utf8', maxBuffer: 64 * LINE_MAX });
+	if (hasSignal() || own(made, 'signal') === 'SIGINT') {
+		interrupt(call);
+		return null;
+	}
 	if (own(made, 'error')) {
 		const isMissing = own(made.error, 'code') === 'ENOENT';
-		fail(call, plainError('Error', isMissing ? 'There is no esbuild in this sandbox, which TypeScript needs: install it, or write JavaScript.'
+		fail(call, plainError('Error', isMissing
+			? 'There is no esbuild in this sandbox, which TypeScript needs: install it, or write JavaScript.'
 			: 'esbuild cannot be run: ' + textOf(made.error)));
 		return null;
 	}
@@ -1082,6 +1151,10 @@ function fail(call, told)
 {
 	if (call.outcome)
 		return;
+	if (told.isBySignal && isSignalled(call)) {
+		interrupt(call);
+		return;
+	}
 	call.told = call.exit || told;
 	end(call, 'error');
 }
@@ -1113,18 +1186,14 @@ function complete(call)
 // Only a signal can have left something behind in a pipe that blocks.
 function flush(call)
 {
-	if (isBehind(stdout) || isBehind(stderr)) {
-		setTimeout(flush, 1, call);
-		return;
-	}
+	for (let i = 0; i < pipes.length; i++)
+		if (pipes[i].writeQueueSize > 0) {
+			setTimeout(flush, 1, call);
+			return;
+		}
 	report(call, '"done":"' + call.outcome + '"');
 	current = null;
-	setImmediate(next);
-}
-
-function isBehind(stream)
-{
-	return stream._handle && stream._handle.writeQueueSize > 0;
+	next();
 }
 
 function onUncaught(error)
@@ -1136,7 +1205,7 @@ function onUncaught(error)
 		return;
 	}
 	const told = describe(error);
-	writeAll(2, 'Uncaught ' + join(told.traceback, '\n') + '\n');
+	writeAll(2, (isError(error) ? 'Uncaught ' : '') + join(told.traceback, '\n') + '\n');
 }
 
 // --- V8's REPL mode ---
@@ -1175,8 +1244,8 @@ function take(remote, f)
 	else if (hasOwn(remote, 'value'))
 		argument = '{"value":' + stringify(remote.value) + '}';
 	taken = f;
-	ask('callFunctionOn', '"functionDeclaration":"function(v){$berth.take(v)}","executionContextId":1,"silent":true,"arguments":[' +
-		argument + ']', null);
+	ask('callFunctionOn', '"functionDeclaration":"function(v){$berth.take(v)}",' +
+		'"executionContextId":1,"silent":true,"arguments":[' + argument + ']', null);
 	if (hasOwn(remote, 'objectId'))
 		ask('releaseObjectGroup', '"objectGroup":"berth"', null);
 }
@@ -1191,6 +1260,11 @@ function evaluate(call, source, code, onValue, conflicts = [])
 		if (call.outcome)
 			return;
 		const details = own(answer, 'exceptionDetails'), remote = own(answer, 'result');
+		if (!remote) {
+			fail(call, plainError('Error',
+				'The code has run, but what came of it cannot be seen: it broke promises.'));
+			return;
+		}
 		if (!details) {
 			take(remote, (value) => onResult(call, value, onValue));
 			return;
@@ -1198,13 +1272,15 @@ function evaluate(call, source, code, onValue, conflicts = [])
 		const thrown = own(details, 'exception') || remote;
 		take(thrown, (error) => {
 			// Of code that was compiled, the position is where it is thrown; else it is that of the mistake.
-			if (!hasOwn(details, 'scriptId') || hasOwn(details, 'stackTrace') || own(thrown, 'className') !== 'SyntaxError') {
+			const isSyntax = hasOwn(details, 'scriptId') && !hasOwn(details, 'stackTrace');
+			if (!isSyntax || own(thrown, 'className') !== 'SyntaxError') {
 				fail(call, describe(error));
 				return;
 			}
 			const message = textOf(quietly(() => error.message, 'It cannot be read'));
 			const match = exec(/^Identifier '(.+)' has already been declared$/, message);
-			if (match && conflicts.length < 50 && details.lineNumber === 0 && details.columnNumber === 0 && !call.conflicts[match[1]]) {
+			const isOfBefore = match && details.lineNumber === 0 && details.columnNumber === 0;
+			if (isOfBefore && conflicts.length < 50 && !call.conflicts[match[1]]) {
 				call.conflicts[match[1]] = true;
 				source.maps.length = maps;
 				push(conflicts, match[1]);
@@ -1270,7 +1346,7 @@ function targetOf(exported)
 		const candidate = candidates[i];
 		if (typeof candidate === 'function')
 			return candidate;
-		if (candidate !== null && typeof candidate === 'object' && typeof quietly(() => candidate.fetch) === 'function')
+		if (candidate && typeof candidate === 'object' && typeof quietly(() => candidate.fetch) === 'function')
 			return candidate;
 	}
 	return null;
@@ -1280,8 +1356,8 @@ function loadScript(call, source, code)
 {
 	const module = newModule(call.file);
 	// Compiled for a look first: what is no code at all is not begun with.
-	const isFine = quietly(() => Boolean(new vm.Script('(async () => {' + prepared(call, { maps: [] }, code, []) + '\n})',
-		{ filename: source.url })), false);
+	const looked = '(async () => {' + prepared(call, { maps: [] }, code, []) + '\n})';
+	const isFine = quietly(() => Boolean(new vm.Script(looked, { filename: source.url })), false);
 	if (isFine)
 		report(call, '"checked":true');
 	evaluate(call, source, code, (value) => {
@@ -1297,12 +1373,14 @@ function loadModule(call, source, code)
 	try {
 		made = new vm.SourceTextModule(code, {
 			identifier: source.url,
-			importModuleDynamically: (what, _, how) => importHere(what, how && keys(how).length ? { assert: how, with: how } : undefined),
+			importModuleDynamically: (what, _, how) =>
+				importHere(what, how && keys(how).length ? { assert: how, with: how } : undefined),
 			initializeImportMeta: (meta) => addMeta(meta, call.file),
 		});
 	} catch (error) {
 		const match = exec(/^[^\n]*:(\d+)\n[^\n]*\n(\s*)\^/, decorated(error));
-		fail(call, syntaxError(call, textOf(quietly(() => error.message)), source, match ? [+match[1], match[2].length + 1] : [1, 1]));
+		const at = match ? [+match[1], match[2].length + 1] : [1, 1];
+		fail(call, syntaxError(call, textOf(quietly(() => error.message)), source, at));
 		return;
 	}
 	report(call, '"checked":true');
@@ -1333,7 +1411,7 @@ function linkTo(what)
 
 function addMeta(meta, file)
 {
-	meta.filename = path.join(cwd(), file);
+	meta.filename = inDirectory(cwd(), file);
 	meta.dirname = cwd();
 	meta.url = url.pathToFileURL(meta.filename).href;
 	meta.resolve = (what) => url.pathToFileURL(placeOf(cwd()).require.resolve(what)).href;
@@ -1420,12 +1498,12 @@ function waitFor(call, later, i)
 
 function jsonOf(value)
 {
-	let holder = '';
 	return stringify(value, function (name, item) {
 		if (typeof item !== 'bigint' && typeof item !== 'function' && typeof item !== 'symbol')
 			return item;
-		holder = name === '' ? 'The value is' : `The value holds, at ${stringify(name)},`;
-		throw new TypeError(`${holder} a ${typeof item === 'bigint' ? 'BigInt' : typeof item}, which JSON cannot hold.`);
+		const holder = name === '' ? 'The value is' : `The value holds, at ${stringify(name)},`;
+		const kind = typeof item === 'bigint' ? 'BigInt' : typeof item;
+		throw new TypeError(`${holder} a ${kind}, which JSON cannot hold.`);
 	});
 }
 
@@ -1460,24 +1538,26 @@ function prepareCall(call, order)
 	if (env) {
 		const names = keys(env);
 		for (let i = 0; i < names.length; i++) {
-			process.env[names[i]] = env[names[i]];
-			call.env[names[i]] = env[names[i]];
+			variables[names[i]] = env[names[i]];
+			define(call.env, names[i], env[names[i]]);
 		}
 	}
 	global('__dirname', cwd());
-	global('__filename', path.join(cwd(), call.file));
-	placeModule(cellModule, call.file);
-	addMeta(meta, call.file);
+	global('__filename', inDirectory(cwd(), call.file));
+	// All of node that these two use may be broken; code that does not ask for them can do without.
+	quietly(() => placeModule(cellModule, call.file));
+	quietly(() => addMeta(meta, call.file));
 }
 
 function takeOrder(order)
 {
 	const kind = hasOwn(order, 'code') ? 'code' : hasOwn(order, 'load') ? 'load' : 'invoke';
 	const language = own(order, 'language') || 'javascript', number = own(order, 'call');
+	const ending = language === 'typescript' ? '.ts' : '.js';
 	const call = {
 		__proto__: null, number: +number, kind, language, outcome: '', told: null, exit: null, env: {},
-		file: own(order, 'file') || (kind === 'load' ? 'main' : 'cell-' + number) + (language === 'typescript' ? '.ts' : '.js'),
-		conflicts: { __proto__: null },
+		file: own(order, 'file') || (kind === 'load' ? 'main' : 'cell-' + number) + ending,
+		conflicts: { __proto__: null }, signals: load(shared, SIGNALS),
 	};
 	current = call;
 	forgetSignal();
@@ -1500,17 +1580,22 @@ function takeOrder(order)
 const queue = [];
 let first = 0;
 
+let isTaking = false;
+
+// One order after the other; those that come to their end at once do not pile up on the stack.
 function next()
 {
-	if (current)
+	if (isTaking)
 		return;
-	if (first < queue.length) {
+	isTaking = true;
+	while (!current && first < queue.length) {
 		const line = queue[first];
 		queue[first++] = undefined;
 		takeOrder(parse(line));
-	} else {
-		queue.length = first = 0;
 	}
+	isTaking = false;
+	if (first === queue.length)
+		queue.length = first = 0;
 }
 
 let parts = [], partsLength = 0;
@@ -1557,10 +1642,21 @@ function forgetSignal()
 	disarm();
 }
 
-// Shared with the watcher: what this thread is at, what it has heard of, and the call.
-const AT = 0, HEARD = 1, CALL = 2;
+// A child that was ended by it may be seen before it is: then it comes in a moment.
+function isSignalled(call)
+{
+	for (let i = 0; i < 20; i++) {
+		if (hasSignal() || load(shared, SIGNALS) !== call.signals)
+			return true;
+		wait(shared, HEARD, load(shared, HEARD), 5);
+	}
+	return false;
+}
+
+// Shared with the watcher: what this thread is at, how often it has heard of it, the call, and how many signals it saw.
+const AT = 0, HEARD = 1, CALL = 2, SIGNALS = 3;
 const KERNEL = 0, WAITS = 1, IS_ENDED = 2;
-const shared = new Int32Array(new SharedArrayBuffer(12));
+const shared = new Int32Array(new SharedArrayBuffer(16));
 let watcher = null;
 
 // Runs in a thread of its own. Who is told of a signal, and does not hear of it for a while, is busy: it is ended where
@@ -1579,6 +1675,7 @@ function listen() {
 	} catch {}
 	startSigintWatchdog();
 	stopSigintWatchdog();
+	Atomics.add(shared, ${SIGNALS}, 1);
 	const call = Atomics.load(shared, ${CALL});
 	if (Atomics.load(shared, ${AT}) !== ${WAITS})
 		return setImmediate(listen);
@@ -1605,8 +1702,12 @@ function watch(call)
 {
 	store(shared, CALL, call.number);
 	store(shared, AT, WAITS);
-	if (watcher)
-		return;
+	if (!watcher)
+		quietly(startWatcher);
+}
+
+function startWatcher()
+{
 	const { Worker } = requireHere('worker_threads');
 	watcher = new Worker(WATCHER, {
 		eval: true, workerData: shared, execArgv: [], env: {}, name: 'berth',

@@ -1,7 +1,6 @@
 """The kernel of JavaScript and TypeScript, with the real node: BERTH_NODE names another one than that of PATH."""
 
 import base64
-import json
 import os
 import signal
 import subprocess
@@ -61,16 +60,16 @@ def test_a_failed_call_leaves_what_it_did(kernel):
 def test_results(kernel):
     """The value of the last expression is shown by inspect, as JSON where it is nothing but that."""
     for code, text, plain in [
-            ("1 + 1", "2", 2), ("'a'", "'a'", "a"), ("null", "null", None), ("({ a: [1, { b: true }] })", "{ a: [ 1, { b: true } ] }",
-                                                                            {"a": [1, {"b": True}]}),
-            ("if (true) 5", "5", 5), ("'ä\\u0000\\n€😀'", "'ä\\x00\\n€😀'", "ä\0\n€😀"), ("await Promise.resolve(7)", "7", 7),
-            ("Promise.resolve(8)", "8", 8), ("Object.create(null, { a: { value: 1, enumerable: true } })",
-                                             "[Object: null prototype] { a: 1 }", {"a": 1})]:
+            ("1 + 1", "2", 2), ("'a'", "'a'", "a"), ("null", "null", None), ("if (true) 5", "5", 5),
+            ("({ a: [1, { b: true }] })", "{ a: [ 1, { b: true } ] }", {"a": [1, {"b": True}]}),
+            ("'ä\\u0000\\n€😀'", "'ä\\x00\\n€😀'", "ä\0\n€😀"), ("await Promise.resolve(7)", "7", 7),
+            ("Promise.resolve(8)", "8", 8),
+            ("Object.create(null, { a: { value: 1, enumerable: true } })", "[Object: null prototype] { a: 1 }", {"a": 1})]:
         result = kernel.ok(code).result
         equal((result["text"], result["json"], result["is_value"]), (text, plain, True), code)
-    for code, text in [("10n", "10n"), ("NaN", "NaN"), ("-0", "-0"), ("Symbol('a')", "Symbol(a)"), ("new Map([[1, 2]])", "Map(1) { 1 => 2 }"),
-                       ("() => 1", "[Function (anonymous)]"), ("[undefined]", "[ undefined ]"), ("({ get a() { return 1 } })",
-                                                                                              "{ a: [Getter] }")]:
+    for code, text in [("10n", "10n"), ("NaN", "NaN"), ("-0", "-0"), ("Symbol('a')", "Symbol(a)"),
+                       ("new Map([[1, 2]])", "Map(1) { 1 => 2 }"), ("() => 1", "[Function (anonymous)]"),
+                       ("[undefined]", "[ undefined ]"), ("({ get a() { return 1 } })", "{ a: [Getter] }")]:
         result = kernel.ok(code).result
         equal(result["text"], text, code)
         check("json" not in result or code == "-0", code, result)
@@ -81,7 +80,8 @@ def test_results(kernel):
 
 def test_await(kernel):
     """await stands anywhere at the top, and its timers run between calls, too."""
-    equal(kernel.ok("const a = await new Promise(r => setTimeout(r, 5, 6)); for await (const b of [a]) globalThis.c = b; c").text, "6")
+    equal(kernel.ok("const a = await new Promise(r => setTimeout(r, 5, 6)); "
+                    "for await (const b of [a]) globalThis.c = b; c").text, "6")
     kernel.ok("globalThis.n = 0; globalThis.told = new Promise(r => { const t = setInterval(() => { if (++n === 5) { "
               "clearInterval(t); console.log('ticked'); r() } }, 1) }); 1")
     kernel.until(lambda: b"ticked" in kernel.stdout, "timers between calls")
@@ -104,8 +104,8 @@ def test_modules(kernel):
               .result["json"], [1, 2, 3, 4, 5])
         equal(kernel.ok("[__dirname, module.paths[0], typeof exports, require.resolve('./c.cjs')]").result["json"],
               [folder, f"{folder}/node_modules", "object", f"{folder}/c.cjs"])
-        equal(kernel.ok("const f = () => import('path'); (await f()).sep + ' import(\"x\") ' + import.meta.dirname").result["json"],
-              '/ import("x") ' + folder)
+        call = kernel.ok("const f = () => import('path'); (await f()).sep + ' import(\"x\") ' + import.meta.dirname")
+        equal(call.result["json"], '/ import("x") ' + folder)
         check("'nope'" in kernel.run("import { nope } from './a.mjs'").failed("SyntaxError")["message"], "no such export")
         equal(kernel.run("\nimport x from './none.mjs'").failed("Error")["line"], 2)
     equal(kernel.ok("export const y = 1; export default function z() { return 2 }; y + z()").text, "3")
@@ -114,9 +114,11 @@ def test_modules(kernel):
 def test_directory_and_variables(kernel):
     """cwd and env of a call stay; a directory that is not there is its error."""
     with tempfile.TemporaryDirectory() as folder:
-        equal(kernel.ok("[process.cwd(), process.env.KERNEL_X]", cwd=folder, env={"KERNEL_X": "a b"}).result["json"], [folder, "a b"])
+        equal(kernel.ok("[process.cwd(), process.env.KERNEL_X]", cwd=folder, env={"KERNEL_X": "a b"}).result["json"],
+              [folder, "a b"])
         equal(kernel.ok("[process.cwd(), process.env.KERNEL_X]").result["json"], [folder, "a b"])
-        equal(kernel.ok("require('child_process').execSync('echo $KERNEL_X; pwd').toString()").result["json"], f"a b\n{folder}\n")
+        equal(kernel.ok("require('child_process').execSync('echo $KERNEL_X; pwd').toString()").result["json"],
+              f"a b\n{folder}\n")
         kernel.run("1", cwd=f"{folder}/none").failed("Error")
         equal(kernel.ok("2", cwd="/").text, "2")
 
@@ -125,14 +127,17 @@ def test_directory_and_variables(kernel):
 
 def test_output(kernel):
     """Byte for byte on both streams, all of it before the call is done, and while it runs."""
-    call = kernel.ok("console.log('a', { b: 1 }); console.error('c'); console.warn('d'); process.stdout.write(Buffer.from([255, 0]));"
-                     "process.stdout.write('e\\n'); process.stderr.write('fe', 'hex'); await new Promise(r => process.stdout.write('g', r))")
+    call = kernel.ok("console.log('a', { b: 1 }); console.error('c'); console.warn('d'); "
+                     "process.stdout.write(Buffer.from([255, 0]));"
+                     "process.stdout.write('e\\n'); process.stderr.write('fe', 'hex'); await new Promise(r => "
+                     "process.stdout.write('g', r))")
     equal((call.stdout, call.stderr), (b"a { b: 1 }\n\xff\0e\ng", b"c\nd\n\xfe"))
     call = kernel.ok("for (let i = 0; i < 3e5; i++) console.log('line ' + i)")
     equal(call.stdout, b"".join(b"line %d\n" % i for i in range(300000)))
     call = kernel.ok("process.stdout.write('x'.repeat(5e6))")
     equal(len(call.stdout), 5000000)
-    call = kernel.begin(code="console.log('early'); let go = false; setTimeout(() => go = true, 50); while (!go) await new Promise("
+    call = kernel.begin(code="console.log('early'); let go = false; setTimeout(() => go = true, 50); while (!go) await new "
+                             "Promise("
                              "r => setTimeout(r, 5)); console.log('late')")
     kernel.wait_output(call, b"early\n")
     check(not call.done, "it is not done yet")
@@ -141,12 +146,15 @@ def test_output(kernel):
 
 def test_children(kernel):
     """Children print there, too, in blocking pipes, have no orders to read, and no channel to report by."""
-    equal(kernel.ok("require('child_process').execSync('head -c 3000000 /dev/zero', { stdio: 'inherit' }); 1").stdout, bytes(3000000))
-    listed = kernel.ok("require('child_process').execSync('cat; ls -l /proc/self/fd', { stdio: ['inherit', 'pipe', 'inherit'] }).toString()").text
-    channels = [os.fstat(fd).st_ino for fd, name in kernel.fds.items() if name == "reports"] + [os.fstat(kernel.orders).st_ino]
+    equal(kernel.ok("require('child_process').execSync('head -c 3000000 /dev/zero', { stdio: 'inherit' }); 1").stdout,
+          bytes(3000000))
+    listed = kernel.ok("require('child_process').execSync('cat; ls -l /proc/self/fd', { stdio: ['inherit', 'pipe', "
+                       "'inherit'] }).toString()").text
+    channels = [os.fstat(fd).st_ino for fd, name in [*kernel.fds.items(), (kernel.orders, "reports")] if name == "reports"]
     check("/dev/null" in listed and not [ino for ino in channels if f"pipe:[{ino}]" in listed], listed)
     equal(kernel.ok("process.stdin.read(); require('fs').readFileSync(0).length").text, "0")
-    kernel.ok("const { Worker } = require('worker_threads'); await new Promise(r => new Worker(\"console.log('from a worker')\", "
+    kernel.ok("const { Worker } = require('worker_threads'); await new Promise(r => new Worker(\"console.log('from a "
+              "worker')\", "
               "{ eval: true }).on('exit', r))")
     check(b"from a worker" in kernel.stdout, kernel.stdout[-100:])
 
@@ -154,7 +162,8 @@ def test_children(kernel):
 def test_descriptors(kernel):
     """Orders and reports are moved away, and nobody else may look at what is open here."""
     equal(os.readlink(f"/proc/{kernel.pid}/fd/0"), "/dev/null")
-    check(not os.path.exists(f"/proc/{kernel.pid}/fd/3") or "pipe" not in os.readlink(f"/proc/{kernel.pid}/fd/3"), "3 is a pipe still")
+    check(not os.path.exists(f"/proc/{kernel.pid}/fd/3") or "pipe" not in os.readlink(f"/proc/{kernel.pid}/fd/3"),
+          "3 is a pipe still")
 
 
 def test_no_looks(_):
@@ -166,7 +175,8 @@ def test_no_looks(_):
     try:
         for pid, is_seen in [(kernel.pid, False), (os.spawnvp(os.P_NOWAIT, plain[0], [*plain, "sleep", "1000"]), True)]:
             end = time.monotonic() + GUARD
-            while (seen := subprocess.run([*plain, "readlink", f"/proc/{pid}/fd/1"], stdout=subprocess.PIPE, check=False).stdout) == b"" \
+            while (seen := subprocess.run([*plain, "readlink", f"/proc/{pid}/fd/1"], stdout=subprocess.PIPE,
+                                          check=False).stdout) == b"" \
                     and is_seen and time.monotonic() < end:
                 pass
             if is_seen:
@@ -177,16 +187,35 @@ def test_no_looks(_):
         check(kernel.close(), "its end")
 
 
+def test_pipes_of_another_user(_):
+    """Where they cannot be opened again they stay where they are, and no child has that of reports."""
+    if os.geteuid() != 0:
+        return
+    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    kernel = Kernel(*other, NODE, *FLAGS, kernel_file("javascript.cjs"))
+    try:
+        equal(kernel.ok("let n = 0; for await (const chunk of process.stdin) n++; n", cwd="/").text, "0")
+        listed = kernel.ok("require('child_process').execSync('ls -l /proc/self/fd').toString()").text
+        reports = next(fd for fd, name in kernel.fds.items() if name == "reports")
+        check(f"pipe:[{os.fstat(reports).st_ino}]" not in listed, listed)
+        equal(kernel.ok("console.log('a'); await new Promise(r => setTimeout(r, 1)); 2").text, "2")
+    finally:
+        check(kernel.close(), "its end")
+
+
 def test_display(kernel):
     """display() shows as many things as it is told, in any of the kinds, before the value."""
     call = kernel.ok("display(1); display.html('<b>'); display.markdown('*'); display.svg('<svg/>'); display.latex('x^2'); "
-                     "display.json({ a: 1 }); display.png(Buffer.from('png')); display.jpeg('anBn'); display('<i>', 'text/html'); 2")
+                     "display.json({ a: 1 }); display.png(Buffer.from('png')); display.jpeg('anBn'); display('<i>', "
+                     "'text/html'); 2")
     equal([{k: v for k, v in result.items() if k != "text"} for result in call.results], [
         {"json": 1}, {"html": "<b>"}, {"markdown": "*"}, {"svg": "<svg/>"}, {"latex": "x^2"}, {"json": {"a": 1}},
         {"png": base64.b64encode(b"png").decode()}, {"jpeg": "anBn"}, {"html": "<i>"}, {"json": 2, "is_value": True}])
-    equal(kernel.ok("({ [Symbol.for('berth.display')]() { return { html: '<p>', 'text/latex': 'y', png: new Uint8Array([1]) } } })")
+    equal(kernel.ok("({ [Symbol.for('berth.display')]() { return { html: '<p>', 'text/latex': 'y', png: new "
+                    "Uint8Array([1]) } } })")
           .result["html"], "<p>")
-    equal(kernel.run("({ [Symbol.for('berth.display')]() { throw new RangeError('no') } })").failed("RangeError")["message"], "no")
+    equal(kernel.run("({ [Symbol.for('berth.display')]() { throw new RangeError('no') } })").failed("RangeError")["message"],
+          "no")
     check("text/x" in kernel.run("display(1, 'text/x')").failed("TypeError")["message"], "an unknown kind")
     kernel.ok("setTimeout(() => { display('unasked'); }, 1); 1")
     kernel.until(lambda: b"unasked" in kernel.stdout, "what is shown between calls")
@@ -212,17 +241,21 @@ def test_large(kernel):
 
 def test_errors(kernel):
     """Name, message, the user's own frames, and where it was in the user's lines."""
-    error = kernel.run("let a = 1\nfunction f() {\n    throw new TypeError('no: ä')\n}\nf()", file="my cell.js").failed("TypeError")
+    error = kernel.run("let a = 1\nfunction f() {\n    throw new TypeError('no: ä')\n}\nf()",
+                       file="my cell.js").failed("TypeError")
     equal((error["message"], place(error)), ("no: ä", ("my cell.js", 3, 11)))
     equal(error["traceback"], ["TypeError: no: ä", "    at f (my cell.js:3:11)", "    at my cell.js:5:1"])
     equal(place(kernel.run("await null;\n  f()").failed("TypeError")), ("my cell.js", 3, 11))
     equal(place(kernel.run("\n\n  nope.x").failed("ReferenceError")), ("cell-3.js", 3, 3))
-    equal(place(kernel.run("await 1\nawait new Promise(r => setTimeout(r, 1));\n   null.x").failed("TypeError")), ("cell-4.js", 3, 9))
-    equal(place(kernel.run("const a1 = 1; import os from 'os'; import(\"fs\");  nope").failed("ReferenceError")), ("cell-5.js", 1, 51))
+    equal(place(kernel.run("await 1\nawait new Promise(r => setTimeout(r, 1));\n   null.x").failed("TypeError")),
+          ("cell-4.js", 3, 9))
+    equal(place(kernel.run("const a1 = 1; import os from 'os'; import(\"fs\");  nope").failed("ReferenceError")),
+          ("cell-5.js", 1, 51))
     error = kernel.run("require('fs').readFileSync('/none')").failed("Error")
     equal(place(error), ("cell-6.js", 1, 15))
     check(not [line for line in error["traceback"] if "node:" in line or "javascript.cjs" in line], error["traceback"])
-    error = kernel.run("class MyError extends Error { constructor(m) { super(m); this.name = 'MyError' } }\nthrow new MyError('m')")
+    error = kernel.run("class MyError extends Error { constructor(m) { super(m); this.name = 'MyError' } }\nthrow new "
+                       "MyError('m')")
     equal(place(error.failed("MyError")), ("cell-7.js", 2, 7))
     kernel.run("Promise.reject(new RangeError('r'))").failed("RangeError")
     printed = kernel.ok("try { null.x } catch (e) { console.log(e.stack) }").stdout.decode()
@@ -233,20 +266,26 @@ def test_errors(kernel):
 
 def test_errors_of_other_kinds(kernel):
     """Anything can be thrown."""
-    for code, message in [("5", "5"), ("'text'", "'text'"), ("null", "null"), ("undefined", "undefined"), ("({ a: 1 })", "{ a: 1 }"),
-                          ("Symbol('s')", "Symbol(s)"), ("new Proxy({}, {})", "{}"), ("Object.create(null)", "[Object: null prototype] {}")]:
+    for code, message in [("5", "5"), ("'text'", "'text'"), ("null", "null"), ("undefined", "undefined"),
+                          ("({ a: 1 })", "{ a: 1 }"),
+                          ("Symbol('s')", "Symbol(s)"), ("new Proxy({}, {})", "{}"),
+                          ("Object.create(null)", "[Object: null prototype] {}")]:
         error = kernel.run(f"throw {code}").failed("Error")
         check(message in error["message"], code, error)
     equal(kernel.run("throw { get name() { throw 1 }, get message() { throw 2 } }").done, "error")
-    equal(kernel.run("const e = new Error('x'); Object.defineProperty(e, 'stack', { get() { throw 1 } }); throw e").failed("Error")["message"], "x")
-    equal(kernel.run("const e2 = new Error('y'); Object.defineProperty(e2, 'message', { get() { throw 1 } }); throw e2").done, "error")
+    error = kernel.run("const e = new Error('x'); Object.defineProperty(e, 'stack', { get() { throw 1 } }); throw e")
+    equal(error.failed("Error")["message"], "x")
+    error = kernel.run("const e2 = new Error('y'); Object.defineProperty(e2, 'message', { get() { throw 1 } }); throw e2")
+    equal(error.done, "error")
     equal(kernel.ok("1").text, "1")
 
 
 def test_syntax(kernel):
     """What is no code is told with its place, and nothing of it runs."""
-    for code, where in [("let a = \n  1 +* 2", (2, 6)), ("1 +", (1, 4)), ("}", (1, 1)), ("import x frm 'y'", None), ("`abc", None),
-                        ("/* abc", None), ("return 1", (1, 1)), ("let let = 1", None), ("globalThis.ran = 1;\n\n'abc", (3, 1))]:
+    for code, where in [("let a = \n  1 +* 2", (2, 6)), ("1 +", (1, 4)), ("}", (1, 1)), ("import x frm 'y'", None),
+                        ("`abc", None),
+                        ("/* abc", None), ("return 1", (1, 1)), ("let let = 1", None),
+                        ("globalThis.ran = 1;\n\n'abc", (3, 1))]:
         error = kernel.run(code).failed("SyntaxError")
         equal((error["is_syntax"], error["file"]), (True, f"cell-{kernel.count}.js"), code)
         check(where is None or place(error)[1:] == where, code, error)
@@ -273,9 +312,11 @@ def test_uncaught(kernel):
 def test_exit(kernel):
     """process.exit() ends the call, wherever it is, and what was declared stays."""
     kernel.ok("let a = 1")
-    for code in ["process.exit(3); a = 2", "await null; process.exit(3); a = 2", f"setTimeout(() => process.exit(3), 1); {FOREVER}",
+    for code in ["process.exit(3); a = 2", "await null; process.exit(3); a = 2",
+                 f"setTimeout(() => process.exit(3), 1); {FOREVER}",
                  f"(async () => {{ await 1; process.exit(3) }})(); {FOREVER}", "process.reallyExit(3)",
-                 f"Promise.resolve().then(() => process.exit(3)).catch(() => {{}}); {FOREVER}", "try { process.exit(3) } catch {}; 5"]:
+                 f"Promise.resolve().then(() => process.exit(3)).catch(() => {{}}); {FOREVER}",
+                 "try { process.exit(3) } catch {}; 5"]:
         call = kernel.run(code)
         equal(call.failed("Exit")["message"], "process.exit(3) was called", code)
         equal(call.results, [], code)
@@ -294,7 +335,8 @@ def test_killed(kernel):
 
 def test_end_of_orders(kernel):
     """It ends at once, whatever is still to come."""
-    kernel.ok("setInterval(() => {}, 1e6); require('net').createServer().listen(0, '127.0.0.1'); setTimeout(() => {}, 1e6); 1")
+    kernel.ok("setInterval(() => {}, 1e6); require('net').createServer().listen(0, '127.0.0.1'); setTimeout(() => {}, "
+              "1e6); 1")
     kernel.close_orders()
     equal(kernel.wait_end(), 0)
 
@@ -302,78 +344,13 @@ def test_end_of_orders(kernel):
 def test_network(kernel):
     """An error says that there is no network."""
     for code in ["ENETUNREACH", "EHOSTUNREACH", "EAI_AGAIN", "ENOTFOUND"]:
-        error = kernel.run(f"throw new TypeError('fetch failed', {{ cause: Object.assign(new Error('x'), {{ code: '{code}' }}) }})")
+        error = kernel.run(f"throw new TypeError('fetch failed', "
+                           f"{{ cause: Object.assign(new Error('x'), {{ code: '{code}' }}) }})")
         equal(error.failed("TypeError").get("blocked"), "network", code)
-        equal(kernel.run(f"throw Object.assign(new Error('x'), {{ code: '{code}' }})").failed("Error").get("blocked"), "network")
+        equal(kernel.run(f"throw Object.assign(new Error('x'), {{ code: '{code}' }})").failed("Error").get("blocked"),
+              "network")
     check("blocked" not in kernel.run("await fetch('http://127.0.0.1:1')").failed("TypeError"), "refused is not blocked")
     check("blocked" not in kernel.run("const e = new Error(); e.cause = e; throw e").failed("Error"), "a cycle of causes")
-
-
-# --- signals ---
-
-# AT tells that it is where it is to be ended.
-BUSY = ["AT for (;;);", "await null; AT for (;;);", "await new Promise(r => setTimeout(r, 5)); AT for (;;);",
-        f"setTimeout(() => {{ AT for (;;); }}, 1); {FOREVER}", f"process.nextTick(() => {{ AT for (;;); }}); {FOREVER}",
-        f"setTimeout(() => process.nextTick(() => {{ AT for (;;); }}), 1); {FOREVER}",
-        f"require('fs').stat('/', () => {{ AT for (;;); }}); {FOREVER}", "AT await null; for (;;);",
-        "try { AT for (;;); } catch {} finally { for (;;); }", "AT for (;;) console.log('abc')", "AT for (;;) display(1)",
-        f"AT {FOREVER}", "AT await new Promise(r => setTimeout(r, 1e6))",
-        "AT Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)",
-        "AT require('child_process').execSync('sleep 1000')", "process.on('SIGINT', () => {}); AT for (;;);",
-        "({ [Symbol.for('nodejs.util.inspect.custom')]() { AT for (;;); } })", "AT new Promise(() => {})"]
-
-
-def interrupted(kernel, code):
-    call = kernel.begin(code=code.replace("AT", "process.stdout.write('at it\\n');"))
-    kernel.wait_output(call, b"at it\n")
-    # Whoever waits for a child is there a moment later; all else is ended wherever it is.
-    time.sleep(0.3 if "execSync" in code else 0)
-    kernel.interrupt()
-    error = kernel.finish(call).error
-    equal((call.done, error and error["name"]), ("interrupted", "Interrupted"), code)
-
-
-def test_interrupt(kernel):
-    """A signal ends whatever runs, or waits; variables stay, and printing works."""
-    kernel.ok("let kept = 7")
-    for code in BUSY:
-        interrupted(kernel, code)
-        call = kernel.ok("console.log('still'); kept")
-        equal((call.text, call.stdout), ("7", b"still\n"), f"after {code}")
-    kernel.ok("await new Promise(r => setTimeout(r, 5)); await (await import('fs')).promises.readFile('/etc/passwd'); 1")
-
-
-def test_interrupt_a_run(kernel):
-    """It ends what was invoked."""
-    kernel.load("module.exports = async () => { process.stdout.write('at it\\n'); await 1; for (;;); }").ok()
-    for _ in range(2):
-        call = kernel.begin(invoke={})
-        kernel.wait_output(call, b"at it\n")
-        kernel.interrupt()
-        equal(kernel.finish(call).done, "interrupted")
-
-
-def test_interrupt_between_calls(kernel):
-    """It does nothing then, with and without the thread that watches."""
-    for code in ["1", "await new Promise(r => setTimeout(r, 1)); 1"]:
-        for _ in range(3):
-            kernel.interrupt()
-            # The signal has no effect that could be waited for; it must not meet the next call.
-            time.sleep(0.2)
-            equal(kernel.ok(code).text, "1")
-
-
-def test_interrupt_at_any_time(kernel):
-    """Whenever it comes, the call ends in one of two ways, and the next one is well."""
-    kernel.ok("let kept = 7")
-    for i in range(60):
-        code = "for (let i = 0; i < 2e5; i++); display(1); 1" if i % 2 else "await new Promise(r => setTimeout(r, 2)); display(1); 1"
-        call = kernel.begin(code=code)
-        time.sleep(i / 10000)
-        kernel.interrupt()
-        check(kernel.finish(call).done in ("ok", "interrupted"), call.reports)
-        time.sleep(0.02)
-        equal(kernel.ok("kept").text, "7")
 
 
 # --- TypeScript ---
@@ -397,7 +374,8 @@ def test_typescript_errors(kernel):
     """Places are those of the TypeScript."""
     def run(code):
         return kernel.run(code, language="typescript")
-    error = run("interface A {\n  a: number\n}\n\nfunction f(a: A): never {\n  const b: number = 1;   throw new RangeError('x' as string)\n}\n"
+    error = run("interface A {\n  a: number\n}\n\nfunction f(a: A): never {\n  const b: number = 1;   throw new "
+                "RangeError('x' as string)\n}\n"
                 "   f({ a: 1 })").failed("RangeError")
     equal(place(error), ("cell-1.ts", 6, 32))
     equal(error["traceback"][1:], ["    at f (cell-1.ts:6:32)", "    at cell-1.ts:8:4"])
@@ -409,7 +387,8 @@ def test_typescript_errors(kernel):
 def test_typescript_without_esbuild(_):
     """It is said what is missing."""
     with tempfile.TemporaryDirectory() as folder:
-        node = next(f"{d}/{NODE}" for d in os.environ["PATH"].split(":") if os.access(f"{d}/{NODE}", os.X_OK)) if "/" not in NODE else NODE
+        node = next(f"{d}/{NODE}" for d in os.environ["PATH"].split(":") if os.access(f"{d}/{NODE}",
+                                                                                      os.X_OK)) if "/" not in NODE else NODE
         kernel = Kernel(node, *FLAGS, kernel_file("javascript.cjs"), env={"PATH": folder})
         try:
             check("no esbuild" in kernel.run("1", language="typescript").failed("Error")["message"], "what is missing")
@@ -422,13 +401,17 @@ def test_typescript_without_esbuild(_):
 
 def test_run_of_a_function(kernel):
     """What is exported is called with input and env, which is a global as well."""
-    call = kernel.load("module.exports = async (a, b, env) => [a, b, env.X, globalThis.env.X, process.env.X]", env={"X": "y"}).ok()
+    call = kernel.load("module.exports = async (a, b, env) => [a, b, env.X, globalThis.env.X, process.env.X]",
+                       env={"X": "y"}).ok()
     check(call.is_checked, call.reports)
     equal(kernel.invoke(input=[1, {"c": 2}]).ok().value, [1, {"c": 2}, "y", "y", "y"])
-    for code in ["module.exports = f", "exports.default = f", "exports.main = f", "export default f", "export { f as default }"]:
+    for code in ["module.exports = f", "exports.default = f", "exports.main = f", "export default f",
+                 "export { f as default }"]:
         equal(value_of(kernel, f"function f(...a) {{ return a.length }}\n{code}", input=[1, 2, 3]), 4, code)
-    for code in ["export default (a) => a * 2", "export default async function (a) { return a * 2 }", "export function main(a) { return a * 2 }",
-                 "import os from 'os'; import { sep } from 'path'; export default async a => (await import('fs')) && a * 2 + sep.length - 1",
+    for code in ["export default (a) => a * 2", "export default async function (a) { return a * 2 }",
+                 "export function main(a) { return a * 2 }",
+                 "import os from 'os'; import { sep } from 'path'; export default async a => (await import('fs')) && a * 2 "
+                 "+ sep.length - 1",
                  "const x = await Promise.resolve(2); export default a => a * x"]:
         equal(value_of(kernel, code, input=21), 42, code)
     equal(value_of(kernel, "module.exports = (...a) => a.length"), 1)
@@ -450,7 +433,8 @@ def test_run_of_an_expression(kernel):
 
 def test_run_values(kernel):
     """A value is JSON, or it is an error that says why not."""
-    for code, value in [("null", None), ("'ä'", "ä"), ("new Date(0)", "1970-01-01T00:00:00.000Z"), ("[undefined, NaN]", [None, None])]:
+    for code, value in [("null", None), ("'ä'", "ä"), ("new Date(0)", "1970-01-01T00:00:00.000Z"),
+                        ("[undefined, NaN]", [None, None])]:
         equal(value_of(kernel, f"module.exports = () => ({code})"), value, code)
     for code, word in [("1n", "BigInt"), ("({ a: [1n] })", "BigInt"), ("() => 1", "function"), ("({ f() {} })", "function"),
                        ("Symbol()", "symbol"), ("(() => { const o = {}; o.o = o; return o })()", "circular")]:
@@ -461,7 +445,8 @@ def test_run_values(kernel):
 
 def test_run_errors(kernel):
     """Of its syntax before it is checked, of its own afterwards; with their places."""
-    for code, where in [("let a =\n 1 +* 2", (2, 5)), ("export default 1\nlet b = 1 +* 2", (2, 12)), ("export default { a() { }", None)]:
+    for code, where in [("let a =\n 1 +* 2", (2, 5)), ("export default 1\nlet b = 1 +* 2", (2, 12)),
+                        ("export default { a() { }", None)]:
         call = kernel.load(code, file="run.js")
         check(not call.is_checked and call.failed("SyntaxError")["is_syntax"], code, call.reports)
         check(where is None or place(call.error) == ("run.js", *where), code, call.error)
@@ -480,14 +465,18 @@ def test_run_errors(kernel):
 def test_run_logs(kernel):
     """console.* are reports with their level, and are not printed; in a cell they are."""
     begin = time.time()
-    call = kernel.load("console.log('a %d', 1, { b: 2 }); console.info('c'); console.warn('d'); console.error('e'); console.debug('f');"
-                       "console.group('g'); console.log('h\\ni'); console.groupEnd(); console.table([[1]]); console.dir({ j: 1 })").ok()
+    call = kernel.load("console.log('a %d', 1, { b: 2 }); console.info('c'); console.warn('d'); console.error('e'); "
+                       "console.debug('f');"
+                       "console.group('g'); console.log('h\\ni'); console.groupEnd(); console.table([[1]]); console.dir({ "
+                       "j: 1 })").ok()
     equal((call.stdout, call.stderr), (b"", b""))
     levels = [(log["level"], log["message"]) for log in call.logs]
-    equal(levels[:7], [("info", "a 1 { b: 2 }"), ("info", "c"), ("warn", "d"), ("error", "e"), ("debug", "f"), ("info", "g"), ("info", "  h\n  i")])
+    equal(levels[:7], [("info", "a 1 { b: 2 }"), ("info", "c"), ("warn", "d"), ("error", "e"), ("debug", "f"), ("info", "g"),
+                       ("info", "  h\n  i")])
     check("┌" in levels[7][1] and levels[8] == ("info", "{ j: 1 }"), levels)
     check(all(begin - 1 < log["time"] < time.time() + 1 for log in call.logs), call.logs)
-    kernel.load("module.exports = async () => { console.log('in'); await 1; console.warn('after'); process.stdout.write('raw') }").ok()
+    kernel.load("module.exports = async () => { console.log('in'); await 1; console.warn('after'); "
+                "process.stdout.write('raw') }").ok()
     call = kernel.invoke().ok()
     equal(([log["message"] for log in call.logs], call.stdout), (["in", "after"], b"raw"))
     call = kernel.ok("console.log('printed')")
@@ -498,14 +487,18 @@ def test_run_of_a_handler(kernel):
     """A real Request, env and ctx go in; status, headers and body come out, and what waits is waited for."""
     kernel.load("export default { async fetch(request, env, ctx) { ctx.passThroughOnException();\n"
                 "ctx.waitUntil(new Promise(r => setTimeout(() => { console.log('waited'); r() }, 20)));\n"
-                "const url = new URL(request.url); if (url.pathname === '/bytes') return new Response(new Uint8Array([255, 254]));\n"
+                "const url = new URL(request.url); if (url.pathname === '/bytes') return new Response(new Uint8Array([255, "
+                "254]));\n"
                 "if (url.pathname === '/bad') return 5;\n"
-                "return new Response(`${request.method} ${url.pathname} ${await request.text()} ${request.headers.get('x-a')} ${env.K}`,"
+                "return new Response(`${request.method} ${url.pathname} ${await request.text()} "
+                "${request.headers.get('x-a')} ${env.K}`,"
                 "{ status: 201, headers: { 'X-B': 'c' } }) } }", env={"K": "v"}).ok()
-    call = kernel.invoke(request={"url": "https://a.example/b?c", "method": "POST", "headers": {"X-A": "d"}, "body": "ä"}).ok()
+    call = kernel.invoke(request={"url": "https://a.example/b?c", "method": "POST", "headers": {"X-A": "d"},
+                                  "body": "ä"}).ok()
     equal((call.value["status"], call.value["headers"]["x-b"], call.value["body"]), (201, "c", "POST /b ä d v"))
     equal([log["message"] for log in call.logs], ["waited"])
-    value = kernel.invoke(request={"url": "/x", "method": "PUT", "body_base64": base64.b64encode(b"raw").decode()}).ok().value
+    value = kernel.invoke(request={"url": "/x", "method": "PUT",
+                                   "body_base64": base64.b64encode(b"raw").decode()}).ok().value
     equal(value["body"], "PUT /x raw null v")
     equal(base64.b64decode(kernel.invoke(request={"url": "/bytes"}).ok().value["body_base64"]), b"\xff\xfe")
     check("Response" in kernel.invoke(request={"url": "/bad"}).failed("TypeError")["message"], "no Response")
@@ -516,97 +509,6 @@ def test_run_of_a_handler(kernel):
 def test_invoke_nothing(kernel):
     """Without a load there is nothing to call."""
     check("loaded" in kernel.invoke().failed("Error")["message"], "nothing")
-
-
-# --- code that breaks things ---
-
-HOSTILE = [
-    "globalThis.console = null", "console.log = () => { throw 1 }", "JSON.stringify = () => 'x'; JSON.parse = () => ({ call: 9 })",
-    "globalThis.JSON = undefined", "process.stdout.write = () => { throw 1 }",
-    "Object.defineProperty(process, 'stdout', { value: null, configurable: true })", "require('fs').writeSync = () => { throw 1 }",
-    "for (const n of ['call', 'code', 'result', 'toJSON', 'id', 'file', 'language', 'exit', 'exceptionDetails', 'error', 'env', 'cwd', 'get', "
-    "'value', 'load']) Object.defineProperty(Object.prototype, n, { get() { return () => 'evil' }, set() { throw new Error('set') }, configurable: true })",
-    "for (const n of Object.getOwnPropertyNames(Array.prototype)) if (n !== 'constructor' && n !== 'length') Array.prototype[n] = () => { throw 1 }",
-    "Array.prototype[Symbol.iterator] = () => { throw 1 }", "Object.defineProperty(Array.prototype, 0, { set() { throw 1 } })",
-    "for (const n of Object.getOwnPropertyNames(String.prototype)) if (n !== 'constructor' && n !== 'length') String.prototype[n] = () => { throw 1 }",
-    "for (const n of ['exec', 'test', Symbol.match, Symbol.replace, Symbol.split]) RegExp.prototype[n] = () => { throw 1 }",
-    "Promise.prototype.then = () => { throw 1 }", "Object.defineProperty(Promise.prototype, 'constructor', { get() { throw 1 } })",
-    "globalThis.Promise = null; globalThis.Error = null; globalThis.Object = null; globalThis.Array = null; globalThis.String = null",
-    "Error.prepareStackTrace = () => { throw 1 }", "Error.prepareStackTrace = () => 5", "Error.stackTraceLimit = 0",
-    "Function.prototype.call = Function.prototype.apply = Function.prototype.bind = () => { throw 1 }",
-    "Reflect.apply = Object.defineProperty = Object.keys = () => { throw 1 }", "Uint8Array.prototype.set = Uint8Array.prototype.subarray = null",
-    "Buffer.from = Buffer.concat = () => { throw 1 }; Buffer.prototype.toString = () => 'x'; Buffer.prototype.utf8Slice = () => 'y'",
-    "globalThis.setTimeout = globalThis.setImmediate = globalThis.queueMicrotask = () => { throw 1 }",
-    "process.nextTick = process.emit = process.on = () => { throw 1 }", "require('events').prototype.emit = () => { throw 1 }",
-    "process.removeAllListeners(); process._tickCallback = null; process.binding = null", "process.cwd = process.chdir = () => { throw 1 }",
-    "require('vm').Script.prototype.runInThisContext = () => { throw 1 }", "require('util').inspect = () => { throw 1 }",
-    "Map.prototype.get = Map.prototype.set = WeakMap.prototype.get = WeakMap.prototype.set = () => { throw 1 }",
-    "require('module').prototype.require = require('module')._load = () => { throw 1 }", "Math.min = Date.now = () => { throw 1 }",
-    "Atomics.store = Atomics.load = Atomics.compareExchange = () => { throw 1 }", "Symbol.for = null; globalThis.Symbol = null",
-    "process.exit = null; process.reallyExit = null", "for (const n of Object.keys(globalThis)) try { delete globalThis[n] } catch {}",
-    "for (const n of Object.getOwnPropertyNames(globalThis)) try { globalThis[n] = null } catch {}",
-]
-
-
-def test_hostile(_):
-    """Whatever is replaced, what is told of the next calls is true."""
-    for code in HOSTILE:
-        kernel = start()
-        try:
-            equal(kernel.run("let kept = 7; {\n" + code + "\n}\nvoid 0").done, "ok", code)
-            call = kernel.run("kept + 1")
-            equal((call.done, call.text), ("ok", "8"), f"{code}: {call.reports}")
-            equal(kernel.run("await null; kept").text, "7", code)
-            error = kernel.run("\n null.x").error
-            equal((error["name"], error["is_syntax"] if "is_syntax" in error else False), ("TypeError", False), code)
-            check("stackTraceLimit" in code or error["line"] == 2, code, error)
-            equal(kernel.run("let a = 1 +* 2").error["is_syntax"], True, code)
-            call = kernel.begin(code="for (;;);")
-            while not call.done:
-                kernel.interrupt()
-                kernel.until(lambda: call.done or select_a_moment(), "an interrupt", GUARD)
-            equal(call.done, "interrupted", code)
-            equal(kernel.run("kept").text, "7", code)
-            check(not kernel.strays, code, kernel.strays)
-        finally:
-            check(kernel.close(), f"its end after {code}: {kernel.status} {kernel.stderr}")
-
-
-def select_a_moment():
-    time.sleep(0.01)
-    return True
-
-
-def test_hostile_run(_):
-    """Of a run, too."""
-    for code in HOSTILE:
-        kernel = start()
-        try:
-            kernel.load("{\n" + code + "\n}\nmodule.exports = (a) => a + 1").ok()
-            equal(kernel.invoke(input=4).ok().value, 5, code)
-            equal(kernel.invoke(input=[5, 6]).ok().value, 6, code)
-        finally:
-            check(kernel.close(), f"its end after {code}: {kernel.status} {kernel.stderr}")
-
-
-def test_lies_stay_its_own(kernel):
-    """A line that code writes to every descriptor it finds does not become a report of another call."""
-    kernel.run("const fs = require('fs'); for (let fd = 3; fd < 20; fd++) try { fs.writeSync(fd, '{\"call\":1,\"done\":\"ok\"}\\n') } catch {}; 1").ok()
-    equal(kernel.ok("2").text, "2")
-
-
-def test_orders_in_pieces(kernel):
-    """A line may come in any pieces, and two at once are done one after the other."""
-    line = json.dumps({"call": 1000, "code": "'ä€😀'.length"}, ensure_ascii=False).encode() + b"\n"
-    for byte in line:
-        kernel.write(bytes([byte]))
-    kernel.until(lambda: any(r.get("done") for r in kernel.strays), "a call in pieces")
-    equal(kernel.strays[0]["result"]["text"], "4")
-    kernel.strays.clear()
-    kernel.write(b'{"call": 1001, "code": "await new Promise(r => setTimeout(r, 5)); 1"}\n{"call": 1002, "code": "2"}\n')
-    kernel.until(lambda: len([r for r in kernel.strays if "done" in r]) == 2, "two at once")
-    equal([(r["call"], "done" in r) for r in kernel.strays], [(1001, False), (1001, True), (1002, False), (1002, True)])
-    kernel.strays.clear()
 
 
 if __name__ == "__main__":
