@@ -5,6 +5,8 @@ with /bin/true as its program, its root is that sandbox's root, and the runtimes
 keeper's namespaces, where the root is mounted and the host's cgroups look as they need them.
 """
 
+import contextlib
+import glob
 import http.client
 import json
 import os
@@ -264,8 +266,9 @@ class Podman:
                      "--runtime-flag", f"root={berth.run}-podman-crun"]
         self.options = ["--network", "none", "--ulimit", f"nofile={files}:{files}",
                         "--ulimit", "nproc=1024:1024"]
-        if not berth.uses_cgroups:
-            self.options += ["--cgroups", "disabled"]
+        # Podman leaves cgroups behind: here they are known to be ours.
+        self.parent = f"berth-bench-podman-{os.getpid()}"
+        self.options += ["--cgroup-parent", "/" + self.parent] if berth.uses_cgroups else ["--cgroups", "disabled"]
         self.root = ["--rootfs", berth.bundle_file("rootfs")]
         if not shutil.which("podman"):
             self.why = "podman is not installed"
@@ -302,6 +305,10 @@ class Podman:
             self.is_running = False
             self.berth.inside.order("run", 1, 1, *self.base, "rm", "--all", "--force", "--time", "0",
                                     may_fail=True)
+        for top in glob.glob(f"/sys/fs/cgroup/{self.parent}") + glob.glob(f"/sys/fs/cgroup/*/{self.parent}"):
+            for folder, _, _ in os.walk(top, topdown=False):
+                with contextlib.suppress(OSError):  # whoever is still in there is nobody that we know
+                    os.rmdir(folder)
 
 
 def rounds(most, seconds):
