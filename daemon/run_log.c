@@ -93,15 +93,28 @@ void run_log_add(struct run_log *log, struct str level, struct str message, int6
 	buf_close(&mended);
 }
 
-static void end_line(struct run_log *log, bool is_stderr, int64_t at_ms)
+/* How many bytes its last character has, if that is not plain ASCII. */
+static size_t last_character(struct str s)
+{
+	size_t len = 0;
+
+	while (len < 3 && len < s.len && (s.at[s.len - 1 - len] & 0xc0) == 0x80)
+		len++;
+	return len < s.len && (s.at[s.len - 1 - len] & 0xc0) == 0xc0 ? len + 1 : 0;
+}
+
+/* `is_cut`: it goes on, so its last character may be half of one. */
+static void end_line(struct run_log *log, bool is_stderr, bool is_cut, int64_t at_ms)
 {
 	struct buf *line = &log->lines[is_stderr];
 	struct str text = {buf_at(line), buf_len(line)};
+	size_t rest = is_cut ? last_character(text) : 0;
 
-	if (text.len && text.at[text.len - 1] == '\r')
+	text.len -= rest;
+	if (!is_cut && text.len && text.at[text.len - 1] == '\r')
 		text.len--;
 	run_log_add(log, is_stderr ? STR("stderr") : STR("stdout"), text, at_ms);
-	buf_consume(line, buf_len(line));
+	buf_consume(line, buf_len(line) - rest);
 }
 
 void run_log_output(struct run_log *log, bool is_stderr, struct str bytes, int64_t at_ms)
@@ -119,7 +132,7 @@ void run_log_output(struct run_log *log, bool is_stderr, struct str bytes, int64
 		if (buf_append(line, bytes.at, len) < 0)
 			log->dropped++;
 		if (end || is_cut)
-			end_line(log, is_stderr, at_ms);
+			end_line(log, is_stderr, is_cut, at_ms);
 		len += end && !is_cut;
 		bytes = (struct str){bytes.at + len, bytes.len - len};
 	}
@@ -129,7 +142,7 @@ void run_log_flush(struct run_log *log, int64_t at_ms)
 {
 	for (int i = 0; i < 2; i++) {
 		if (buf_len(&log->lines[i]))
-			end_line(log, i, at_ms);
+			end_line(log, i, false, at_ms);
 	}
 }
 

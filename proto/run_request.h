@@ -1,7 +1,7 @@
 /*
- * The body of POST /v1/runs: one piece of code, what it is called with, and what it may use. What is
- * not there yet (packages, bindings, callbacks, network, trust) is ERR_UNSUPPORTED with the field's
- * name.
+ * The body of POST /v1/runs: one piece of code, what it is called with, and what it may use. What
+ * is not there yet (packages, bindings, callbacks, network, trust) is ERR_UNSUPPORTED with the
+ * field's name.
  */
 #ifndef BERTH_PROTO_RUN_REQUEST_H
 #define BERTH_PROTO_RUN_REQUEST_H
