@@ -173,6 +173,17 @@ static int check(const struct asked_run *a, struct err *err)
 	return r == 0 ? check_tests(a, err) : r;
 }
 
+/* The disk of a run is in memory: it counts there, too. */
+static void fill_limits(struct settings_limits *l)
+{
+	if (!l->output_bytes)
+		l->output_bytes = RUN_OUTPUT_DEFAULT;
+	if (!l->disk_bytes)
+		l->disk_bytes = l->memory_bytes ? l->memory_bytes / 2 : RUN_DISK_DEFAULT;
+	if (!l->inodes)
+		l->inodes = RUN_INODES_DEFAULT;
+}
+
 int run_request_parse(struct arena *arena, struct str body, struct run_request *ret,
 		      struct err *err)
 {
@@ -201,8 +212,7 @@ int run_request_parse(struct arena *arena, struct str body, struct run_request *
 		.metadata = a.metadata_given ? a.metadata : STR(""),
 		.is_async = a.is_async,
 	};
-	if (!ret->limits.output_bytes)
-		ret->limits.output_bytes = RUN_OUTPUT_DEFAULT;
+	fill_limits(&ret->limits);
 	return 0;
 }
 

@@ -23,7 +23,9 @@
 #define RUN_TESTS_MAX       1000
 #define RUN_TIMEOUT_DEFAULT 30000
 #define RUN_TIMEOUT_MAX     (24ULL * 3600 * 1000)
-#define RUN_OUTPUT_DEFAULT  (16 * 1024 * 1024) /* printed and logged, and its values */
+#define RUN_OUTPUT_DEFAULT  (16 * 1024 * 1024)  /* printed and logged, and its values */
+#define RUN_DISK_DEFAULT    (256 * 1024 * 1024) /* or half of its memory, if that is limited */
+#define RUN_INODES_DEFAULT  65536
 
 /* All are JSON texts. */
 struct run_test {
@@ -39,7 +41,7 @@ struct run_request {
 	struct str input, request; /* JSON texts; "": none was given */
 	struct json_map env;
 	uint64_t timeout_ms;
-	struct settings_limits limits; /* output_bytes is never 0 */
+	struct settings_limits limits; /* output_bytes, disk_bytes, inodes are never 0 */
 	struct run_test *tests;
 	size_t tests_len;
 	bool has_tests;
