@@ -126,6 +126,14 @@ static const struct migration {
 		NULL,
 	},
 	{
+		"CREATE TABLE context (sandbox TEXT NOT NULL, id BLOB NOT NULL, "
+		"language BLOB NOT NULL, cwd BLOB NOT NULL, user BLOB NOT NULL, env BLOB NOT NULL, "
+		"is_default INTEGER NOT NULL, created_at_ms INTEGER NOT NULL, "
+		"generation INTEGER NOT NULL, exec INTEGER NOT NULL, "
+		"PRIMARY KEY (sandbox, id)) STRICT, WITHOUT ROWID",
+		NULL,
+	},
+	{
 		/* Without a reference to the sandbox, which is gone when it is over. What is short
 		 * stands first: lists do not read the rest. has_sandbox: 0 it is gone, 1 it may be
 		 * there, 2 the same of one that is lost. */
