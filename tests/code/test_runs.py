@@ -95,12 +95,20 @@ def test_expected_stays_outside(g):
     secret = "expected-7f3a91c4"
     code = """
 import glob
+one, two = b'expected-7f', b'3a91c4'  # together they would be found here
+def is_in(data):
+    at = data.find(one)
+    while at >= 0:
+        if data[at + len(one):at + len(one) + len(two)] == two:
+            return True
+        at = data.find(one, at + 1)
+    return False
 def main(x):
     found = []
     for path in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline') + glob.glob('/workspace/**', recursive=True):
         try:
             with open(path, 'rb') as f:
-                if b'7f3a91' + b'c4' in f.read():
+                if is_in(f.read()):
                     found.append(path)
         except OSError:
             pass
@@ -111,12 +119,14 @@ def main(x):
         try:
             with open('/proc/self/mem', 'rb', 0) as f:
                 f.seek(a)
-                if b'expected-' + b'7f3a91' in f.read(b - a):
+                if is_in(f.read(b - a)):
                     found.append(line)
         except (OSError, ValueError, OverflowError):
             pass
     return found
 """
+    equal(value(g, code, input=1), [], "what is not there is not found")
+    check(value(g, code, input=secret) != [], "what is there is found")
     record = run(g, code, tests=[{"input": 1, "expected": secret}])
     equal((record["status"], record["tests"][0]["passed"]), ("completed", False), str(record))
     check(len(record["tests"][0]["actual"]) == 0, record["tests"][0])
@@ -204,6 +214,8 @@ def test_limits(g):
     equal(record["tests"][2]["error"]["code"], "SANDBOX_TIMEOUT", str(record))
     fails(g, "while True:\n    print('x' * 10000)\n", "SANDBOX_OUTPUT_LIMIT", limits={"output_bytes": 1 << 20})
     fails(g, "'x' * (30 << 20)", "SANDBOX_OUTPUT_LIMIT")
+    fails(g, "'x' * (10 << 20)", "SANDBOX_OUTPUT_LIMIT")
+    fails(g, "'x'.repeat(30 << 20)", "SANDBOX_OUTPUT_LIMIT", "javascript")
     fails(g, "f = open('/workspace/f', 'wb')\nwhile True:\n    f.write(b'x' * 65536)\n", "SANDBOX_DISK_LIMIT",
           limits={"disk": "8M"})
     fails(g, "const fs = require('fs'); const f = fs.openSync('/workspace/f', 'w');"
