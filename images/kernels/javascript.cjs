@@ -84,6 +84,7 @@ const { WriteWrap, streamBaseState, kReadBytesOrError } = binding('stream_wrap')
 const requireHere = require;
 
 const LINE_MAX = 16 * 1024 * 1024;
+const CANCELLED = 0x18; // at the end of an order that its sender could not complete
 const TEXT_MAX = 1024 * 1024;
 const DEPTH_MAX = 28; // of values: berthd reads 32 levels, some of which are the report's own
 const MESSAGE_MAX = 64 * 1024;
@@ -1630,7 +1631,8 @@ function next()
 	while (!current && first < queue.length) {
 		const line = queue[first];
 		queue[first++] = undefined;
-		takeOrder(parse(line));
+		if (codeAt(line, line.length - 1) !== CANCELLED)
+			takeOrder(parse(line));
 	}
 	isTaking = false;
 	if (first === queue.length)
