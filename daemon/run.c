@@ -111,7 +111,9 @@ void run_settle(struct run *run)
 	    run->is_calling || runs->is_stopping)
 		return;
 	enter(run, RUN_PHASE_OVER);
-	if (!run->is_left)
+	if (run->is_left)
+		run_recover_left(runs, &run->record.id);
+	else
 		store_run_clean(store_of(run), &run->record.id, NULL, NULL);
 	registry_counts(runs->registry)->runs[run->record.status]++;
 	if (run->is_active)
@@ -133,9 +135,8 @@ static void on_saved(void *arg, int result, const struct err *err)
 
 static void note_left(struct run *run, const struct err *err)
 {
-	log_error("run=%s its sandbox could not be removed, the next start of berthd tries again: "
-		  "%s",
-		  run->record.id.text, err->sentence);
+	log_warn("run=%s its sandbox could not be removed, that is tried again: %s",
+		 run->record.id.text, err->sentence);
 	run->is_left = true;
 }
 
@@ -160,6 +161,7 @@ static void complete_record(struct run *run)
 		r->logs = (struct str){buf_at(&run->logs_text), buf_len(&run->logs_text)};
 	run_call_end_tests(run);
 	buf_close(&run->tests_text);
+	r->tests = STR("");
 	if (run_call_write_tests(run, &run->tests_text) == 0)
 		r->tests = (struct str){buf_at(&run->tests_text), buf_len(&run->tests_text)};
 }

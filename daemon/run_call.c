@@ -13,7 +13,8 @@
 #include "daemon/run_state.h"
 #include "proto/json_equal.h"
 
-#define SAID_MAX (RUN_VALUES_MAX + 1024 * 1024) /* of values, and errors beside them */
+#define REPORT_SIZE 32                             /* what each counts for, however small it is */
+#define SAID_MAX    (RUN_VALUES_MAX + 1024 * 1024) /* of values, and errors beside them */
 
 static void on_began(struct context_call *call);
 static void on_output(struct context_call *call, bool is_stderr, struct str bytes);
@@ -76,7 +77,7 @@ static void end_output(struct run *run, uint64_t max)
 					  .message = {sentence, (size_t)n}});
 }
 
-/* False: that was too much. */
+/* False: that was too much. What comes in many small pieces is work for us, too. */
 static bool count_output(struct run *run, size_t len)
 {
 	uint64_t max = run->request.limits.output_bytes;
@@ -144,16 +145,15 @@ static void on_report(struct context_call *call, const struct kernel_report *rep
 {
 	struct run *run = container_of(call, struct run, call);
 
-	if (run->is_ending)
+	if (run->is_ending ||
+	    !count_output(run, REPORT_SIZE + report->log.message.len + report->value.len +
+				       report->error.message.len))
 		return;
 	switch (report->kind) {
 	case KERNEL_LOG:
 		run_log_add(&run->log, report->log.level, report->log.message, registry_now_ms());
-		count_output(run, report->log.message.len);
 		break;
 	case KERNEL_VALUE:
-		if (!count_output(run, report->value.len))
-			break;
 		run->value = keep(run, report->value);
 		if (!run->value.len)
 			end_output(run, RUN_VALUES_MAX);

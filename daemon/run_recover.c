@@ -1,4 +1,7 @@
-/* What an earlier berthd has left of its runs: their sandboxes are removed. */
+/*
+ * What an earlier berthd has left of its runs, and what could not be removed when it should have
+ * been: their sandboxes are removed, and that is tried until they are gone.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -9,17 +12,32 @@
 #include "daemon/run_state.h"
 #include "daemon/store_run.h"
 
+#define AGAIN_MS 3000
+
 struct leftover {
 	struct list link;
 	struct runs *runs;
 	struct sandbox_id id;
 	struct sandbox_wait gone;
+	uv_timer_t again;
 };
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	free(handle->data);
+}
 
 static void forget(struct leftover *l)
 {
 	list_remove(&l->link);
-	free(l);
+	uv_close((uv_handle_t *)&l->again, on_timer_closed);
+}
+
+static void remove_it(struct leftover *l);
+
+static void on_again(uv_timer_t *timer)
+{
+	remove_it(timer->data);
 }
 
 static void on_gone(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
@@ -27,38 +45,53 @@ static void on_gone(struct sandbox_wait *wait, struct sandbox *sb, const struct 
 	struct leftover *l = container_of(wait, struct leftover, gone);
 
 	if (l->runs->is_stopping)
+		return; /* the next berthd does it */
+	if (err) {
+		log_warn("run=%s its sandbox is not removed yet: %s", l->id.text, err->sentence);
+		uv_timer_start(&l->again, on_again, AGAIN_MS, 0);
 		return;
-	if (err)
-		log_error("run=%s its sandbox is left, and could not be removed: %s", l->id.text,
-			  err->sentence);
-	else
-		store_run_clean(registry_store(l->runs->registry), &l->id, NULL, NULL);
+	}
+	store_run_clean(registry_store(l->runs->registry), &l->id, NULL, NULL);
 	forget(l);
+}
+
+static void remove_it(struct leftover *l)
+{
+	struct sandbox *sb = registry_find(l->runs->registry, &l->id);
+	struct err err;
+	int r = l->runs->is_stopping ? 0 : 1;
+
+	if (r == 1 && sb)
+		r = sandbox_delete(sb, &l->gone, &err);
+	if (r != 0)
+		on_gone(&l->gone, NULL, r < 0 ? &err : NULL);
+}
+
+void run_recover_left(struct runs *runs, const struct sandbox_id *id)
+{
+	struct leftover *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return; /* the next berthd does it */
+	*l = (struct leftover){.runs = runs, .id = *id, .gone.done = on_gone};
+	list_init(&l->gone.link);
+	list_append(&runs->leftovers, &l->link);
+	uv_timer_init(registry_loop(runs->registry), &l->again);
+	l->again.data = l;
+	remove_it(l);
 }
 
 static void on_left(void *arg, const struct sandbox_id *id, bool is_lost)
 {
 	struct runs *runs = arg;
-	struct sandbox *sb = registry_find(runs->registry, id);
-	struct leftover *l = calloc(1, sizeof(*l));
-	struct err err;
-	int r = 1;
 
-	if (!l || runs->is_stopping) {
-		free(l);
-		return; /* the next berthd does it */
-	}
-	*l = (struct leftover){.runs = runs, .id = *id, .gone.done = on_gone};
-	list_init(&l->gone.link);
-	list_append(&runs->leftovers, &l->link);
+	if (runs->is_stopping)
+		return;
 	if (is_lost) {
 		registry_counts(runs->registry)->runs[RUN_LOST]++;
 		log_warn("run=%s is lost: berthd ended meanwhile", id->text);
 	}
-	if (sb)
-		r = sandbox_delete(sb, &l->gone, &err);
-	if (r != 0)
-		on_gone(&l->gone, NULL, r < 0 ? &err : NULL);
+	run_recover_left(runs, id);
 }
 
 static void on_done(void *arg, int result, const struct err *err)

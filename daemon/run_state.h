@@ -96,6 +96,8 @@ int run_call_write_tests(const struct run *run, struct buf *out);
 
 /* run_recover.c */
 int run_recover(struct runs *runs);
+/* Its sandbox could not be removed: that is tried again. */
+void run_recover_left(struct runs *runs, const struct sandbox_id *id);
 void run_recover_close(struct runs *runs);
 
 #endif

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sqlite3
 import sys
 import threading
@@ -173,14 +174,66 @@ def test_crash_anywhere(g):
     g.check_same(before)
 
 
-def test_stop(g):
-    """SIGTERM while one runs: the next berthd finds it lost."""
+def test_keeper_dies(g):
+    """Without the keeper a sandbox cannot be removed: that is done when it is back."""
+    before = g.state_of_things()
+    for _ in range(3):
+        record = begin(g, ENDLESS)
+        await_output(g, record["id"])
+        g.kill_keeper()
+        end = g.request("DELETE", f"/v1/runs/{record['id']}").json()
+        check(end["status"] in ("cancelled", "lost"), end)
+    until(lambda: not g.list_all(), "the sandboxes to go")
+    g.check_same(before)
+    equal(run(g, "2")["result"], 2, "the next run")
+
+
+def test_init_dies(g):
+    """Its sandbox ends under it: the run ends, and says so."""
     record = begin(g, ENDLESS)
     await_output(g, record["id"])
+    os.kill(g.inits()[0], signal.SIGKILL)
+    end = wait(g, record["id"], timeout_ms=60000)
+    check(end["status"] in ("lost", "failed", "cancelled") and end["error"], end)
+    equal(g.list_all(), [], "sandboxes")
+
+
+def test_reload(g):
+    """SIGHUP changes how many are at work at once."""
+    path = g.path("config.json")
+    def configure(count):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"max_runs": count}, file)
+        os.chmod(path, 0o644)
+    g.kill_berthd()
+    configure(1)
+    g.start("--config", path)
+    records = [begin(g, ENDLESS) for _ in range(3)]
+    await_output(g, records[0]["id"])
+    equal((metric(g, "berth_runs_active"), metric(g, "berth_runs_waiting")), (1, 2), "one at a time")
+    configure(3)
+    g.berthd.send_signal(signal.SIGHUP)
+    for record in records:
+        await_output(g, record["id"])
+    at_once(3, lambda i: g.request("DELETE", f"/v1/runs/{records[i]['id']}"))
+
+
+def test_stop(g):
+    """SIGTERM while some run: the next berthd finds them lost, or cancelled."""
+    record = begin(g, ENDLESS)
+    await_output(g, record["id"])
+    connection = g.connect()
+    connection.request("POST", "/v1/runs", json.dumps({"code": ENDLESS, "language": "python"}))
+    other = until(lambda: [r for r in g.get("/v1/runs?status=running").json()["runs"] if r["id"] != record["id"]],
+                  "the other")[0]
+    g.berthd.terminate()
+    until(lambda: "stopping signal" in g.log_text(), "the stop to begin")
     g.berthd.terminate()
     equal(g.berthd.wait(60), 0, "berthd's exit code")
+    connection.close()
     g.start()
     equal(get(g, record["id"])["status"], "lost", "its record")
+    check(get(g, other["id"])["status"] in ("lost", "cancelled"), "the other's record")
     until(lambda: not g.list_all(), "the sandboxes to go")
 
 
@@ -197,4 +250,4 @@ def test_many(g):
 
 if __name__ == "__main__":
     main([test_async, test_cancel, test_client_goes, test_sandbox_deleted, test_key, test_list, test_bounds, test_crash,
-          test_crash_anywhere, test_stop, test_many])
+          test_crash_anywhere, test_keeper_dies, test_init_dies, test_reload, test_stop, test_many])

@@ -213,6 +213,7 @@ def test_limits(g):
     equal((record["status"], [t["passed"] for t in record["tests"]]), ("timed_out", [True, False, False]), str(record))
     equal(record["tests"][2]["error"]["code"], "SANDBOX_TIMEOUT", str(record))
     fails(g, "while True:\n    print('x' * 10000)\n", "SANDBOX_OUTPUT_LIMIT", limits={"output_bytes": 1 << 20})
+    fails(g, "for (;;) console.log('');", "SANDBOX_OUTPUT_LIMIT", "javascript", limits={"output_bytes": 1 << 20})
     fails(g, "'x' * (30 << 20)", "SANDBOX_OUTPUT_LIMIT")
     fails(g, "'x' * (10 << 20)", "SANDBOX_OUTPUT_LIMIT")
     fails(g, "'x'.repeat(30 << 20)", "SANDBOX_OUTPUT_LIMIT", "javascript")
