@@ -168,7 +168,8 @@ static int64_t read_exponent(const char *at, const char *end)
 
 	if (at < end && (*at == '-' || *at == '+'))
 		at++;
-	for (; at < end && value < INT64_MAX / 100; at++)
+	/* What is no digit is no number either, and no reader would have kept it. */
+	for (; at < end && *at >= '0' && *at <= '9' && value < INT64_MAX / 100; at++)
 		value = value * 10 + (*at - '0');
 	return is_negative ? -value : value;
 }
@@ -369,7 +370,7 @@ static bool equal_words(struct cursor *a, struct cursor *b)
 	return str_eq((struct str){x, (size_t)(a->at - x)}, (struct str){y, (size_t)(b->at - y)});
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as JSON_DEPTH_MAX */
+/* Recurses, as deep as JSON_DEPTH_MAX and no deeper. */
 static int equal_values(struct cursor *a, struct cursor *b, unsigned depth)
 {
 	char x = peek(a), y = peek(b);
