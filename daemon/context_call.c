@@ -12,6 +12,7 @@
 
 #define GRACE_MS 1000        /* after each of two signals */
 #define FEED_MAX (64 * 1024) /* of an order at once */
+#define DRAIN_MS 100
 
 static const char *const reason_names[] = {
 	[CONTEXT_COMPLETED] = "completed",     [CONTEXT_INTERRUPTED] = "interrupted",
@@ -86,6 +87,15 @@ static void finish(struct context *c)
 		context_bar(c);
 	context_call_end(c, &end);
 	context_step(c);
+}
+
+/* Somebody inside may take what we saw in the pipe: it is looked at again. */
+static void finish_drained(struct context *c)
+{
+	if (exec_drain(c->kernel->exec))
+		finish(c);
+	else
+		uv_timer_start(&c->timer, context_on_timer, DRAIN_MS, 0);
 }
 
 void context_call_drained(struct context *c)
@@ -211,6 +221,8 @@ void context_call_late(struct context *c)
 		c->state = CONTEXT_READY;
 		context_call_end(c, &end);
 		context_step(c);
+	} else if (c->is_done) {
+		finish_drained(c);
 	} else if (!c->signals) {
 		c->is_timed_out = true;
 		interrupt(c);
@@ -240,8 +252,7 @@ int context_call_report(struct context *c, const struct kernel_report *report)
 		c->is_done = true;
 		c->done = report->done;
 		c->is_error = c->is_error || report->done == KERNEL_DONE_ERROR;
-		if (exec_drain(c->kernel->exec))
-			finish(c);
+		finish_drained(c);
 		return 0;
 	}
 	c->is_error = c->is_error || report->kind == KERNEL_ERROR;

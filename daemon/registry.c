@@ -443,6 +443,11 @@ static void on_ports_loaded(void *arg, int result, const struct err *err)
 
 static store_done_fn on_part_loaded;
 
+static int load_processes(struct registry *r)
+{
+	return store_process_load(r->config.store, on_process, on_part_loaded, r);
+}
+
 static int load_sessions(struct registry *r)
 {
 	return store_session_load(r->config.store, on_session, on_part_loaded, r);
@@ -463,11 +468,11 @@ static int load_ports(struct registry *r)
 	return store_port_load(r->config.store, on_port, on_ports_loaded, r);
 }
 
-/* One after the other, the last with an end of its own. */
+/* One after the other. */
 static void on_part_loaded(void *arg, int result, const struct err *err)
 {
-	static int (*const loads[])(struct registry * r) = {load_sessions, load_contexts,
-							    load_alarms, load_ports};
+	static int (*const loads[])(struct registry * r) = {load_processes, load_sessions,
+							    load_contexts, load_alarms, load_ports};
 	struct registry *r = arg;
 	struct err failure = *err;
 
@@ -488,13 +493,7 @@ static void on_loaded(void *arg, int result, const struct err *err)
 	if (result == 0 && r->is_incomplete)
 		result = err_set(&failure, -ENOMEM, ERR_INTERNAL,
 				 "out of memory: not all sandboxes can be loaded");
-	if (result == 0) {
-		result = store_process_load(r->config.store, on_process, on_part_loaded, r);
-		if (result < 0)
-			err_set(&failure, result, ERR_INTERNAL, "out of memory");
-	}
-	if (result < 0)
-		r->config.ready(r->config.arg, &failure);
+	on_part_loaded(r, result, &failure);
 }
 
 static void on_clock_set(void *arg, int64_t by_ms)

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include "proto/code_request.h"
 #include "proto/kernel.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -66,6 +67,24 @@ static void check_report(struct arena *arena, const struct kernel_report *r)
 	check_raw(arena, r->result.chart);
 }
 
+/* The same bytes as the body of a request. */
+static void check_bodies(struct arena *arena, struct str body)
+{
+	struct context_request context = {.id = {NULL, 0}};
+	struct code_request code = {.code = {NULL, 0}};
+	struct err err = {0};
+
+	if (context_request_parse(arena, body, &context, &err) == 0)
+		assert(context.language < KERNEL_LANGUAGE_COUNT && context.exec.cwd.at[0] == '/');
+	else
+		assert(err.code != ERR_NONE);
+	err = (struct err){0};
+	if (code_request_parse(arena, body, &code, &err) == 0)
+		assert(code.language < KERNEL_LANGUAGE_COUNT && code.file.len < 256);
+	else
+		assert(err.code != ERR_NONE);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct str line = {(const char *)data, size};
@@ -79,6 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert((r == 0) == (err.code == ERR_NONE));
 	if (r == 0)
 		check_report(&arena, &report);
+	check_bodies(&arena, line);
 	arena_close(&arena);
 	return 0;
 }

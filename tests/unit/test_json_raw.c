@@ -90,17 +90,16 @@ static void test_refused(void)
 		"{\"value\": /* */ 1}",       "{\"value\": 1, \"value\": 2}",
 	};
 	char deep[512] = "{\"value\": ";
+	size_t start = strlen(deep);
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		check(parse(texts[i]) == -EINVAL && err.code == ERR_INVALID_REQUEST);
 		if (err.code == ERR_NONE)
 			printf("# %s\n", texts[i]);
 	}
-	for (int i = 0; i < JSON_DEPTH_MAX; i++)
-		strcat(deep, "[");
-	for (int i = 0; i < JSON_DEPTH_MAX; i++)
-		strcat(deep, "]");
-	strcat(deep, "}");
+	memset(deep + start, '[', JSON_DEPTH_MAX);
+	memset(deep + start + JSON_DEPTH_MAX, ']', JSON_DEPTH_MAX);
+	deep[start + 2 * JSON_DEPTH_MAX] = '}';
 	check(parse(deep) == -EINVAL);
 	tap_ok("what is no JSON, or too deep, is refused");
 }
