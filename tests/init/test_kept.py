@@ -304,7 +304,7 @@ def too_many(t, box, peer):
             started.append(number)
             close(f)
         t.equal((f.kind, f.stage, f.error), (s.REFUSED, s.STAGE_RESOURCES, errno.EMFILE), "refused")
-        t.equal(len(started), FEW_FILES // 10, "how many there may be")
+        t.equal(len(started), FEW_FILES // 12, "how many there may be")
         t.equal(small.run(peer, ["echo", "x"]).out, b"x\n", "others still run")
         later = small.peer()
         frames = told(later)

@@ -160,8 +160,7 @@ static void test_refused(void)
 		"{\"call\": 1, \"result\": []}",
 		"{\"call\": 1, \"error\": {\"name\": \"E\"}}",
 		"{\"call\": 1, \"error\": {\"name\": \"E\", \"message\": \"\", \"line\": -1}}",
-		"{\"call\": 1, \"error\": {\"name\": \"E\", \"message\": \"\", "
-		"\"traceback\": \"x\"}}",
+		"{\"call\": 1, \"error\": {\"name\": \"\", \"message\": \"\", \"traceback\": 1}}",
 		"{\"call\": 1, \"log\": {\"message\": \"\"}}",
 		"{\"call\": 1, \"log\": {\"level\": \"\", \"message\": \"\", \"time\": 1e999}}",
 		"{\"call\": 1, \"value\": nan}",
