@@ -82,6 +82,7 @@ extern const struct verb verb_cat;
 extern const struct verb verb_complete;
 extern const struct verb verb_cp;
 extern const struct verb verb_create;
+extern const struct verb verb_debug;
 extern const struct verb verb_doctor;
 extern const struct verb verb_down;
 extern const struct verb verb_events;
