@@ -18,6 +18,7 @@
 
 #include "daemon/exec.h"
 #include "daemon/sandbox.h"
+#include "daemon/store_context.h"
 #include "proto/kernel.h"
 
 #define CONTEXTS_MAX      32 /* of a sandbox */
@@ -38,6 +39,9 @@ enum context_reason {
 	CONTEXT_NOT_STARTED, /* no kernel could be started: `message` says why */
 	CONTEXT_LOST,
 };
+
+/* "completed", "interrupted", ... */
+const char *context_reason_name(enum context_reason reason);
 
 struct context_end {
 	enum context_reason reason;
@@ -79,7 +83,7 @@ struct context_settings {
 	struct str env;  /* a frame list */
 	struct str user; /* "": the usual */
 	bool is_default; /* of its language */
-	bool is_quiet;   /* of a run: not listed, not stored */
+	bool is_quiet;   /* of a run: not listed, not stored; it stays until it is deleted */
 };
 
 struct context_view {
@@ -92,12 +96,17 @@ struct context_view {
 	int64_t created_at_ms;
 	uint64_t calls;
 	uint32_t pid; /* inside; 0: it does not run */
+	bool is_listed;
+	int64_t memory_bytes; /* of all that was started in it; negative: that cannot be known */
 };
 
 struct context *context_find(struct sandbox *sb, struct str id);
 /* The default one of the language: made if there is none. */
 struct context *context_default(struct sandbox *sb, enum kernel_language language, struct err *err);
-/* ERR_CONFLICT, ERR_CAPACITY_EXCEEDED. Its kernel starts with its first call, or context_warm(). */
+/*
+ * ERR_CONFLICT, ERR_CAPACITY_EXCEEDED. Its kernel starts with its first call, or context_warm(); if
+ * that cannot be started and nobody has been told of it yet, it is gone again.
+ */
 struct context *context_new(struct sandbox *sb, const struct context_settings *settings,
 			    struct err *err);
 struct context *context_next(struct sandbox *sb, struct context *context);
@@ -107,6 +116,8 @@ struct context_view context_view(const struct context *context);
 int context_enter(struct context *context, struct context_call *call, struct err *err);
 /* Interrupts the call that runs, or takes one out that waits: `ended` comes all the same. */
 void context_interrupt(struct context_call *call);
+/* The same for whichever call runs; false: none does. */
+bool context_interrupt_running(struct context *context);
 /* The client is gone: nothing of it is called any more; what it runs is interrupted. */
 void context_abandon(struct context_call *call);
 /* Backpressure of whoever takes the output. */
@@ -121,6 +132,7 @@ int context_delete(struct context *context, context_done_fn *done, void *arg, st
 
 /* For the registry and the sandbox: as session.h's. */
 void context_init_all(struct sandbox *sb);
+void context_restore(struct sandbox *sb, const struct context_fact *fact);
 void context_adopt_all(struct sandbox *sb);
 void context_adopted_all(struct sandbox *sb);
 void context_step_all(struct sandbox *sb);

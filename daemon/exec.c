@@ -67,6 +67,7 @@ static void on_output_end(struct exec_pipe *pipe)
 	exec_check_survivors(e);
 	exec_check_drained(e);
 	exec_kept_check(e);
+	exec_kept_drained(e);
 }
 
 static void on_input_room(struct exec_pipe *pipe)

@@ -73,8 +73,10 @@ struct exec_ops {
 	 * dropped. NULL for a session, which has no streams.
 	 */
 	ssize_t (*pull)(void *arg, enum exec_stream stream, int fd);
-	/* It has reports: they are pulled, too. */
+	/* It has reports: they are pulled, too. exec_signal() goes to its process group alone. */
 	bool has_reports;
+	/* What exec_drain() has left was pulled. */
+	void (*drained)(void *arg);
 	/*
 	 * The main process was reaped, and its output up to then was pulled. `ended` follows with
 	 * the same end when nothing of its tree is left; until then what survivors print is pulled
@@ -143,6 +145,13 @@ void exec_resize(struct exec *exec, uint32_t cols, uint32_t rows);
 void exec_ask_end(struct exec *exec);
 /* To everything of its tree that can be found, beginning with its main process, if it runs. */
 void exec_signal(struct exec *exec, int signal);
+/*
+ * Pulls what it has printed up to now, but not its reports. False: some is left, for it is paused,
+ * or there is much of it; `drained` follows.
+ */
+bool exec_drain(struct exec *exec);
+/* Of all that is in its group, in bytes; negative: that cannot be known. */
+int64_t exec_memory(const struct exec *exec);
 /* berthd stops, or the owner goes: nothing is called any more, the exec lives on with init. */
 void exec_leave(struct exec *exec);
 /* Its end is stored: init need not tell it again. Until then a kept exec takes init's room. */

@@ -112,6 +112,30 @@ ssize_t exec_kept_pull(struct exec_pipe *pipe, int fd)
 	return n;
 }
 
+static bool is_drained(struct exec *e)
+{
+	return !e->output[EXEC_STDOUT].left && !e->output[EXEC_STDERR].left;
+}
+
+bool exec_drain(struct exec *exec)
+{
+	for (int i = EXEC_STDOUT; i <= EXEC_STDERR; i++) {
+		exec_pipe_mark(&exec->output[i]);
+		exec_pipe_drain(&exec->output[i]);
+	}
+	exec->kept.is_draining = !is_drained(exec);
+	return !exec->kept.is_draining;
+}
+
+void exec_kept_drained(struct exec *e)
+{
+	if (!e->is_kept || !e->kept.is_draining || e->state == EXEC_ENDED || e->is_abandoned ||
+	    !is_drained(e))
+		return;
+	e->kept.is_draining = false;
+	e->ops->drained(e->arg);
+}
+
 /* --- its group --- */
 
 /* Reading says that the event was seen. A file that cannot be read is that of a removed group. */

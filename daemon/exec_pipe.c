@@ -87,7 +87,7 @@ static bool adopt(struct exec_pipe *pipe, int fd)
 /* --- reading --- */
 
 /* Copies, as read() does. RWF_NOWAIT would do too, but pipes know it only since Linux 6.4. */
-static ssize_t read_now(int fd, char *bytes, size_t size)
+ssize_t exec_pipe_read_now(int fd, char *bytes, size_t size)
 {
 	struct iovec part = {bytes, size};
 
@@ -103,7 +103,7 @@ static void count(struct exec_pipe *pipe, ssize_t n)
 static ssize_t copy_once(struct exec_pipe *pipe)
 {
 	char bytes[EXEC_PIPE_READ];
-	ssize_t n = read_now(pipe->fd, bytes, sizeof(bytes));
+	ssize_t n = exec_pipe_read_now(pipe->fd, bytes, sizeof(bytes));
 
 	if (n < 0)
 		return -errno;

@@ -70,6 +70,8 @@ void exec_pipe_want(struct exec_pipe *pipe, bool wanted);
 bool exec_pipe_is_wanted(const struct exec_pipe *pipe);
 /* A pipe's reading or writing end (O_RDONLY, O_WRONLY), and nothing else, such as a file. */
 bool exec_pipe_fits(int fd, int mode);
+/* For `pull`: copies, as read() does, and never waits. -1 and errno. */
+ssize_t exec_pipe_read_now(int fd, char *bytes, size_t size);
 /* Both own the fd, which fits. */
 void exec_pipe_open_read(struct exec_pipe *pipe, int fd);
 void exec_pipe_open_write(struct exec_pipe *pipe, int fd);

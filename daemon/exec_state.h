@@ -22,6 +22,7 @@ struct exec_kept {
 	int events_fd;       /* -1: not polled */
 	bool is_settled;     /* nothing of the tree is left, or nobody can know */
 	bool is_tree_lost;   /* the latter */
+	bool is_draining;    /* the owner waits for `drained` */
 	bool is_marked;      /* so the last of its output is in the pipes, and counted */
 	uint32_t cols, rows; /* of a terminal that does not run yet; 0: as it is */
 };
@@ -128,6 +129,8 @@ void exec_kept_exited(struct exec *e);
 void exec_kept_settled(struct exec *e, bool is_lost);
 /* Is anything left of its tree, or in its pipes? */
 void exec_kept_check(struct exec *e);
+/* What was asked for by exec_drain() may be pulled by now. */
+void exec_kept_drained(struct exec *e);
 /* Whether nothing of the tree is left, says whoever can prove it. */
 void exec_on_proven(struct exec *e);
 void exec_on_unproven(struct exec *e);

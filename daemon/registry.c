@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/alarm.h"
+#include "daemon/context.h"
 #include "daemon/counts.h"
 #include "daemon/events.h"
 #include "daemon/autostart.h"
@@ -43,6 +44,7 @@ struct registry {
 	struct autostart *autostart; /* NULL: that is not wanted */
 	struct sandbox **sorted;     /* by ID */
 	size_t count, room;
+	unsigned parts_loaded; /* of what is stored beside the sandboxes */
 	bool is_ready, is_stopping;
 	bool is_incomplete; /* there was no memory for one that is stored */
 };
@@ -126,6 +128,7 @@ void registry_adopting(struct registry *registry, struct sandbox *sb)
 {
 	process_adopt_all(sb);
 	session_adopt_all(sb);
+	context_adopt_all(sb);
 	if (registry->config.adopting)
 		registry->config.adopting(registry->config.arg, sb);
 }
@@ -392,6 +395,14 @@ static void on_session(void *arg, const struct session_fact *fact)
 		session_restore(sb, fact);
 }
 
+static void on_context(void *arg, const struct context_fact *fact)
+{
+	struct sandbox *sb = registry_find(arg, &fact->sandbox);
+
+	if (sb)
+		context_restore(sb, fact);
+}
+
 static void on_alarm(void *arg, const struct alarm_fact *fact)
 {
 	struct sandbox *sb = registry_find(arg, &fact->sandbox);
@@ -430,41 +441,38 @@ static void on_ports_loaded(void *arg, int result, const struct err *err)
 		r->config.ready(r->config.arg, &failure);
 }
 
-static void on_alarms_loaded(void *arg, int result, const struct err *err)
-{
-	struct registry *r = arg;
-	struct err failure = *err;
+static store_done_fn on_part_loaded;
 
-	if (result == 0) {
-		result = store_port_load(r->config.store, on_port, on_ports_loaded, r);
-		if (result < 0)
-			err_set(&failure, result, ERR_INTERNAL, "out of memory");
-	}
-	if (result < 0)
-		r->config.ready(r->config.arg, &failure);
+static int load_sessions(struct registry *r)
+{
+	return store_session_load(r->config.store, on_session, on_part_loaded, r);
 }
 
-static void on_sessions_loaded(void *arg, int result, const struct err *err)
+static int load_contexts(struct registry *r)
 {
-	struct registry *r = arg;
-	struct err failure = *err;
-
-	if (result == 0) {
-		result = store_alarm_load(r->config.store, on_alarm, on_alarms_loaded, r);
-		if (result < 0)
-			err_set(&failure, result, ERR_INTERNAL, "out of memory");
-	}
-	if (result < 0)
-		r->config.ready(r->config.arg, &failure);
+	return store_context_load(r->config.store, on_context, on_part_loaded, r);
 }
 
-static void on_processes_loaded(void *arg, int result, const struct err *err)
+static int load_alarms(struct registry *r)
 {
+	return store_alarm_load(r->config.store, on_alarm, on_part_loaded, r);
+}
+
+static int load_ports(struct registry *r)
+{
+	return store_port_load(r->config.store, on_port, on_ports_loaded, r);
+}
+
+/* One after the other, the last with an end of its own. */
+static void on_part_loaded(void *arg, int result, const struct err *err)
+{
+	static int (*const loads[])(struct registry * r) = {load_sessions, load_contexts,
+							    load_alarms, load_ports};
 	struct registry *r = arg;
 	struct err failure = *err;
 
 	if (result == 0) {
-		result = store_session_load(r->config.store, on_session, on_sessions_loaded, r);
+		result = loads[r->parts_loaded++](r);
 		if (result < 0)
 			err_set(&failure, result, ERR_INTERNAL, "out of memory");
 	}
@@ -481,7 +489,7 @@ static void on_loaded(void *arg, int result, const struct err *err)
 		result = err_set(&failure, -ENOMEM, ERR_INTERNAL,
 				 "out of memory: not all sandboxes can be loaded");
 	if (result == 0) {
-		result = store_process_load(r->config.store, on_process, on_processes_loaded, r);
+		result = store_process_load(r->config.store, on_process, on_part_loaded, r);
 		if (result < 0)
 			err_set(&failure, result, ERR_INTERNAL, "out of memory");
 	}

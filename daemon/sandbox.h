@@ -147,6 +147,9 @@ struct sandbox {
 	uint32_t last_exec;
 	struct list sessions, shells; /* of session.c */
 	unsigned sessions_len;
+	struct list contexts, kernels; /* of context.c */
+	unsigned contexts_len;
+	uint64_t last_call;    /* of a context; no other life of berthd has had it */
 	struct list strangers; /* of exec_stranger.c */
 	unsigned strangers_told;
 	struct sandbox_still *still; /* of sandbox_still.c; NULL: it goes on */

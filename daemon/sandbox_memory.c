@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/activity.h"
+#include "daemon/context.h"
 #include "daemon/alarm.h"
 #include "daemon/exec_stranger.h"
 #include "daemon/ping.h"
@@ -42,6 +43,7 @@ struct sandbox *sandbox_new(struct registry *registry, const struct sandbox_id *
 	list_init(&sb->port_changes);
 	sandbox_expiry_init(sb);
 	session_init_all(sb);
+	context_init_all(sb);
 	list_init(&sb->connects);
 	list_init(&sb->upstreams);
 	list_init(&sb->pings);
@@ -72,6 +74,7 @@ void sandbox_free(struct sandbox *sb)
 	process_free_all(sb);
 	exec_stranger_forget_all(sb);
 	session_free_all(sb);
+	context_free_all(sb);
 	if (sb->agent)
 		agent_free(take(sb->agent));
 	upstream_lose_all(sb);

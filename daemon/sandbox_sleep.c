@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/activity.h"
+#include "daemon/context.h"
 #include "daemon/events.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox_expiry.h"
@@ -50,6 +51,7 @@ static void stay_awake(struct sandbox *sb, const struct err *err)
 	if (sb->why == SLEPT_MAX_AWAKE)
 		sb->is_stop_wanted = true;
 	session_step_all(sb);
+	context_step_all(sb);
 	sandbox_step(sb);
 }
 
@@ -136,6 +138,7 @@ void sandbox_thawed(struct sandbox *sb)
 	}
 	sandbox_awake(sb);
 	session_step_all(sb);
+	context_step_all(sb);
 	sandbox_step(sb);
 }
 

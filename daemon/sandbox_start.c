@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/process_stat.h"
 #include "daemon/activity.h"
+#include "daemon/context.h"
 #include "daemon/events.h"
 #include "daemon/exec.h"
 #include "daemon/exec_stranger.h"
@@ -91,11 +92,13 @@ static void on_agent_ready(void *arg)
 	if (sb->state == SANDBOX_RUNNING && !sb->is_stop_left)
 		process_autostart_all(sb);
 	session_adopted_all(sb);
+	context_adopted_all(sb);
 	if (sb->state == SANDBOX_RUNNING && sb->is_stop_left) {
 		sandbox_terminate(sb); /* who needs it gets the next life */
 		return;
 	}
 	session_step_all(sb);
+	context_step_all(sb);
 	sandbox_tell(sb, &sb->uses, NULL);
 	sandbox_step(sb);
 }

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "proto/sse.h"
 
-#define EVENT_MAX (1024 * 1024) /* one event as bytes on the wire */
+#define EVENT_MAX (17 * 1024 * 1024) /* one event as bytes on the wire: a result of a context */
 
 static void on_silence(uv_timer_t *timer)
 {

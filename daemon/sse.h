@@ -35,7 +35,7 @@ struct sse {
 /* Answers 200 with text/event-stream. -EPIPE if the client is already gone: then sse_end() too. */
 int sse_start(struct sse *sse, struct exchange *x, const struct sse_config *config);
 
-/* -EPIPE when nobody listens, -EMSGSIZE for an event over 1 MiB, -EINVAL for a bad name. */
+/* -EPIPE when nobody listens, -EMSGSIZE for an event over 17 MiB, -EINVAL for a bad name. */
 int sse_send(struct sse *sse, struct str event, struct str id, struct str data);
 
 void sse_end(struct sse *sse);

@@ -185,6 +185,7 @@ static int work_delete(struct store_op *op, struct sqlite3 *db)
 	static const char *const statements[] = {
 		"DELETE FROM sandbox WHERE id = ?1",
 		"DELETE FROM session WHERE sandbox = ?1",
+		"DELETE FROM context WHERE sandbox = ?1",
 	};
 	const struct sandbox_fact *f = &container_of(op, struct sandbox_op, base.op)->fact;
 	int r = store_port_bury(op, db, &f->id);

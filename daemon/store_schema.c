@@ -125,6 +125,14 @@ static const struct migration {
 		"ALTER TABLE sandbox ADD COLUMN oom_generation INTEGER NOT NULL DEFAULT 0",
 		NULL,
 	},
+	{
+		"CREATE TABLE context (sandbox TEXT NOT NULL, id BLOB NOT NULL, "
+		"language BLOB NOT NULL, cwd BLOB NOT NULL, user BLOB NOT NULL, env BLOB NOT NULL, "
+		"is_default INTEGER NOT NULL, created_at_ms INTEGER NOT NULL, "
+		"generation INTEGER NOT NULL, exec INTEGER NOT NULL, "
+		"PRIMARY KEY (sandbox, id)) STRICT, WITHOUT ROWID",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)

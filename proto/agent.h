@@ -174,8 +174,8 @@ struct agent_exec_ref {
 
 struct agent_signal {
 	uint64_t exec;
-	/* To the main process; of kept execs to all of the tree that can be found. Unknown execs
-	 * and ended ones are passed over. */
+	/* To the main process; of kept execs to all of the tree that can be found, but of those
+	 * with reports to their process group. Unknown execs and ended ones are passed over. */
 	uint32_t signal;
 };
 

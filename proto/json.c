@@ -9,6 +9,7 @@
 #include <yajl/yajl_gen.h>
 #include <yajl/yajl_parse.h>
 
+#include "proto/json_raw.h"
 #include "proto/json_reader.h"
 #include "proto/json_scan.h"
 
@@ -52,16 +53,21 @@ static void memory_free(void *arg, void *old)
 }
 
 static const yajl_callbacks callbacks = {
-	.yajl_null = json_reader_null,
-	.yajl_boolean = json_reader_bool,
-	.yajl_number = json_reader_number,
-	.yajl_string = json_reader_string,
-	.yajl_start_map = json_reader_object,
-	.yajl_map_key = json_reader_key,
-	.yajl_end_map = json_reader_object_end,
-	.yajl_start_array = json_reader_array,
-	.yajl_end_array = json_reader_array_end,
+	.yajl_null = json_raw_null,
+	.yajl_boolean = json_raw_bool,
+	.yajl_number = json_raw_number,
+	.yajl_string = json_raw_string,
+	.yajl_start_map = json_raw_object,
+	.yajl_map_key = json_raw_key,
+	.yajl_end_map = json_raw_object_end,
+	.yajl_start_array = json_raw_array,
+	.yajl_end_array = json_raw_array_end,
 };
+
+static size_t position(void *parser)
+{
+	return yajl_get_bytes_consumed(parser);
+}
 
 static int run_parser(struct json_reader *reader, struct str object, struct parser_memory *memory)
 {
@@ -71,6 +77,8 @@ static int run_parser(struct json_reader *reader, struct str object, struct pars
 	yajl_handle parser = yajl_alloc(&callbacks, &funcs, reader);
 	yajl_status status;
 
+	reader->parser = parser;
+	reader->position = position;
 	/* json_scan() has checked it, more strictly. */
 	yajl_config(parser, yajl_dont_validate_strings, 1);
 	status = yajl_parse(parser, (const unsigned char *)object.at, object.len);
@@ -113,7 +121,7 @@ static int parse(struct arena *arena, const struct json_source *source,
 	}
 	reader.arena = arena;
 	reader.source = source;
-	reader.text_len = frame.object.len;
+	reader.text = frame.object;
 	reader.fields = fields;
 	reader.ret = ret;
 	reader.err = err;
@@ -350,6 +358,17 @@ void json_null(struct json_writer *w)
 {
 	if (begin_value(w))
 		check(w, yajl_gen_null(w->gen));
+}
+
+/* yajl takes a number as the text that it is, and so any value. */
+void json_raw(struct json_writer *w, struct str text)
+{
+	if (!begin_value(w))
+		return;
+	if (!text.len)
+		w->error = -EINVAL;
+	else
+		check(w, yajl_gen_number(w->gen, text.at, text.len));
 }
 
 int json_writer_end(struct json_writer *w, struct buf *out)

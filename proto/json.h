@@ -32,6 +32,7 @@ enum json_type {
 	JSON_STRING,  /* struct str, terminated, without NUL bytes */
 	JSON_BYTES,   /* struct str, terminated, may hold NUL bytes (written as \u0000) */
 	JSON_STRINGS, /* struct json_strings: an array of JSON_STRING */
+	JSON_TEXTS,   /* the same, of JSON_BYTES */
 	JSON_MAP,     /* struct json_map: an object whose values are JSON_STRING */
 	JSON_CHANGES, /* the same, but a value may be null: its `at` is NULL */
 	JSON_OBJECT,  /* a struct in place, described by `fields` */
@@ -39,6 +40,9 @@ enum json_type {
 	/* Any value; checked to be JSON and dropped. Under the name "*": all fields that the table
 	 * does not name, for a reader of answers, whose writer may be newer. */
 	JSON_IGNORED,
+	/* Any value, null too: struct str, its own text, terminated and without line breaks. What
+	 * is in it is checked to be JSON, and no more: names may be there twice. */
+	JSON_RAW,
 };
 
 struct json_strings {
@@ -122,6 +126,8 @@ void json_int(struct json_writer *w, int64_t value);
 void json_double(struct json_writer *w, double value);
 void json_bool(struct json_writer *w, bool value);
 void json_null(struct json_writer *w);
+/* One value as it stands: only ever what a reader has kept of JSON_RAW. */
+void json_raw(struct json_writer *w, struct str text);
 
 /* Appends what was written to `out` and leaves the writer without text. 0, or the first error. */
 int json_writer_end(struct json_writer *w, struct buf *out);

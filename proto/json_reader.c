@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "proto/json_raw.h"
 #include "proto/units.h"
 
 #define NUMBER_MAX 128 /* characters of one number */
@@ -22,11 +23,13 @@ static const char *const type_words[] = {
 	[JSON_STRING]  = "a string",
 	[JSON_BYTES]   = "a string",
 	[JSON_STRINGS] = "an array of strings",
+	[JSON_TEXTS]   = "an array of strings",
 	[JSON_MAP]     = "an object whose values are strings",
 	[JSON_CHANGES] = "an object whose values are strings or null",
 	[JSON_OBJECT]  = "an object",
 	[JSON_OBJECTS] = "an array of objects",
 	[JSON_IGNORED] = "a value",
+	[JSON_RAW]     = "a value",
 };
 /* clang-format on */
 
@@ -80,6 +83,7 @@ static enum json_type wanted_type(struct json_reader *r)
 	case JSON_LEVEL_OBJECT:
 		return top(r)->field->type;
 	case JSON_LEVEL_STRINGS:
+		return top(r)->field->type == JSON_TEXTS ? JSON_BYTES : JSON_STRING;
 	case JSON_LEVEL_MAP:
 		return JSON_STRING;
 	case JSON_LEVEL_OBJECTS:
@@ -139,10 +143,10 @@ static void *target(struct json_reader *r)
 static bool copy_string(struct json_reader *r, struct str s, struct str *ret)
 {
 	if (!r->room) {
-		r->room = arena_alloc(r->arena, r->text_len);
+		r->room = arena_alloc(r->arena, r->text.len);
 		if (!r->room)
 			return refuse_too_large(r);
-		r->room_end = r->room + r->text_len;
+		r->room_end = r->room + r->text.len;
 	}
 	/* In the text it had two quotes, and escapes only ever get shorter. */
 	assert(s.len < (size_t)(r->room_end - r->room));
@@ -218,6 +222,13 @@ void json_reader_init(struct json_reader *r)
 	r->kept_len = 0;
 	r->kept_size = array_len(r->few);
 	r->depth = 0;
+	r->raw_depth = 0;
+}
+
+int json_reader_raw(struct json_reader *r)
+{
+	take_value(r);
+	return copy_string(r, json_raw_text(r), target(r)) && json_raw_flatten(target(r));
 }
 
 /* Of JSON_CHANGES. */
@@ -334,8 +345,8 @@ static int read_size(struct json_reader *r, struct str s)
 int json_reader_string(void *reader, const unsigned char *at, size_t len)
 {
 	struct json_reader *r = reader;
-	enum json_type type = take_value(r);
 	struct str s = {(const char *)at, len};
+	enum json_type type = take_value(r);
 
 	if (type == JSON_IGNORED)
 		return 1;
@@ -422,6 +433,7 @@ static int read_field_name(struct json_reader *r, struct str key)
 				return refuse_twice(r, key);
 			l->seen |= (uint64_t)1 << i;
 			l->field = &l->fields[i];
+			r->raw_start = r->position(r->parser);
 			return 1;
 		}
 	}
@@ -515,10 +527,13 @@ int json_reader_array(void *reader)
 	struct json_reader *r = reader;
 	enum json_type type = take_value(r);
 
-	if (type == JSON_STRINGS) {
+	if (type == JSON_STRINGS || type == JSON_TEXTS) {
+		const struct json_field *field = top(r)->field;
 		char *strings = target(r);
+		struct json_level *l = push(r, JSON_LEVEL_STRINGS);
 
-		push(r, JSON_LEVEL_STRINGS)->base = strings;
+		l->base = strings;
+		l->field = field;
 	} else if (type == JSON_OBJECTS) {
 		const struct json_field *field = top(r)->field;
 		char *objects = target(r);

@@ -16,6 +16,8 @@
  *	  "mounts": [             levels: OBJECT, IGNORED_ARRAY
  *	    { "a": 1 } ] }        levels: ..., IGNORED_OBJECT   kept: key, key ...
  *
+ * What is in a raw value makes no levels: only how deep it is is counted, to know its end.
+ *
  * `kept` is one stack for all levels; a level takes its part off when it ends.
  */
 #ifndef BERTH_PROTO_JSON_READER_H
@@ -53,7 +55,10 @@ struct json_reader {
 	/* Set by the caller before json_reader_init(). */
 	struct arena *arena;
 	const struct json_source *source;
-	size_t text_len;
+	struct str text; /* the object's own */
+	/* How much of it the parser has taken: up to the end of what the event is about. */
+	size_t (*position)(void *parser);
+	void *parser;
 	const struct json_field *fields;
 	void *ret;
 	struct err *err;
@@ -63,6 +68,8 @@ struct json_reader {
 	struct str *kept;
 	size_t kept_len, kept_size;
 	size_t depth;
+	size_t raw_start;   /* of a raw value: behind its name */
+	unsigned raw_depth; /* brackets of it that are open */
 	struct json_level levels[JSON_DEPTH_MAX];
 	struct str few[JSON_KEPT_FEW]; /* what `kept` is until it has to grow */
 };
@@ -86,6 +93,9 @@ struct json_path {
 /* Of the value under way on the first `depth` levels; of a key in the newest level. */
 void json_path_of(const struct json_reader *r, size_t depth, struct json_path *ret);
 void json_path_of_key(const struct json_reader *r, struct str key, struct json_path *ret);
+
+/* A raw value has come to its end. */
+int json_reader_raw(struct json_reader *r);
 
 int json_reader_null(void *reader);
 int json_reader_bool(void *reader, int value);

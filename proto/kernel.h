@@ -90,7 +90,8 @@ struct kernel_report {
 	uint64_t pid; /* of READY, inside */
 };
 
-/* One line without its new line; texts live in the arena. -EINVAL: it is not one of ours. */
+/* One line without its new line; texts live in the arena. -EINVAL: it is not one of ours;
+ * -EMSGSIZE: the arena is too small for it. */
 int kernel_report_parse(struct arena *arena, struct str line, struct kernel_report *ret,
 			struct err *err);
 

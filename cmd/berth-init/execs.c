@@ -37,7 +37,7 @@ void execs_drop_supervisor(struct execs *execs, struct exec *exec)
 void execs_unkeep(struct execs *execs, struct exec *exec)
 {
 	execs->kept -= exec->is_kept;
-	exec->is_kept = false;
+	exec->is_kept = exec->has_reports = false;
 	exec_close_fds(exec);
 	close_fd(&exec->group_fd);
 }

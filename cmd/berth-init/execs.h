@@ -52,6 +52,7 @@ struct exec {
 	bool is_start_awaited, is_end_awaited; /* by the peer that is connected now */
 	bool is_forgotten;
 	bool is_kept, has_stdin;
+	bool has_reports; /* kept, and signals are for those it waits for, not for all */
 	bool is_tree_lost; /* kept, and its supervisor was killed */
 	int group_fd;      /* kept, and in a cgroup: its directory; else -1 */
 	struct agent_exited exited;

@@ -64,7 +64,7 @@ static int make_pipes(struct exec *exec, struct launch *launch, uint32_t flags)
 }
 
 /* What is needed of it later, beside its pipes. */
-static int keep(struct init *init, struct exec *exec, bool has_stdin)
+static int keep(struct init *init, struct exec *exec, uint64_t flags)
 {
 	rlim_t most = init->launcher.old_files.rlim_max / FILES_PER_KEPT;
 	int group_fd = init->launch.cgroup_fd;
@@ -77,7 +77,8 @@ static int keep(struct init *init, struct exec *exec, bool has_stdin)
 			return -errno;
 	}
 	exec->is_kept = true;
-	exec->has_stdin = has_stdin;
+	exec->has_reports = flags & AGENT_EXEC_REPORTS;
+	exec->has_stdin = flags & AGENT_EXEC_STDIN;
 	init->execs.kept++;
 	return 0;
 }
@@ -117,9 +118,8 @@ static void start(struct init *init, struct exec *exec, const struct agent_exec 
 {
 	struct launch *launch = &init->launch;
 	bool is_supervised = request->flags & (AGENT_EXEC_SUPERVISED | AGENT_EXEC_TERMINAL);
-	bool has_stdin = request->flags & AGENT_EXEC_STDIN;
 	bool is_session = request->flags & AGENT_EXEC_SESSION;
-	int error = request->flags & AGENT_EXEC_KEPT ? keep(init, exec, has_stdin) : 0;
+	int error = request->flags & AGENT_EXEC_KEPT ? keep(init, exec, request->flags) : 0;
 
 	if (error == 0)
 		error = is_session ? session_connect(init, exec)
@@ -292,6 +292,13 @@ static void signal_tree(const struct exec *exec, uint32_t signal)
 	}
 }
 
+/* As a terminal would: its process group, which it leads; what has left that runs on. */
+static void signal_foreground(const struct exec *exec, uint32_t signal)
+{
+	if (exec->pidfd >= 0 && exec->pid > 1)
+		kill(-exec->pid, (int)signal);
+}
+
 static int handle_signal(struct init *init, struct message *m)
 {
 	struct agent_signal request;
@@ -302,9 +309,11 @@ static int handle_signal(struct init *init, struct message *m)
 	exec = execs_find(&init->execs, request.exec);
 	if (exec && exec->is_command)
 		session_signal(init, exec, request.signal);
-	else if (exec)
+	else if (exec && !exec->has_reports)
 		send_signal(exec, request.signal);
-	if (exec && exec->is_kept)
+	if (exec && exec->has_reports)
+		signal_foreground(exec, request.signal);
+	else if (exec && exec->is_kept)
 		signal_tree(exec, request.signal);
 	return 0;
 }

@@ -1,0 +1,403 @@
+/* Calls of a context: one at a time is given to its kernel, and has exactly one end. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "daemon/context_state.h"
+#include "daemon/ping.h"
+#include "daemon/registry.h"
+#include "daemon/sandbox_sleep.h"
+
+#define GRACE_MS 1000        /* after each of two signals */
+#define FEED_MAX (64 * 1024) /* of an order at once */
+
+static const char *const reason_names[] = {
+	[CONTEXT_COMPLETED] = "completed",     [CONTEXT_INTERRUPTED] = "interrupted",
+	[CONTEXT_TIMEOUT] = "timeout",         [CONTEXT_OOM] = "oom",
+	[CONTEXT_CPU_LIMIT] = "cpu_limit",     [CONTEXT_EXITED] = "exited",
+	[CONTEXT_BAD_REPORT] = "bad_report",   [CONTEXT_KILLED] = "killed",
+	[CONTEXT_NOT_STARTED] = "not_started", [CONTEXT_LOST] = "lost",
+};
+
+const char *context_reason_name(enum context_reason reason)
+{
+	return reason_names[reason];
+}
+
+/* --- its end --- */
+
+/* Whatever it had belongs to the next one. */
+static void clear(struct context *c)
+{
+	uv_timer_stop(&c->timer);
+	buf_close(&c->order);
+	c->has_call = c->is_error = c->is_done = c->is_timed_out = c->is_interrupted = false;
+	c->is_signal_due = c->is_dropping = c->has_why = c->is_unsent = false;
+	c->signals = 0;
+	if (!c->is_paused)
+		return;
+	c->is_paused = false;
+	if (c->kernel && c->kernel->exec)
+		exec_resume(c->kernel->exec);
+}
+
+void context_call_end(struct context *c, struct context_end *end)
+{
+	struct context_call *call = take(c->call);
+
+	end->duration_ms = (uv_hrtime() - c->began_ns) / 1000000;
+	end->is_fresh = c->is_fresh;
+	c->is_fresh = false;
+	if (c->is_dropping && call && !end->message[0])
+		snprintf(end->message, sizeof(end->message), "%s",
+			 "some of what it printed is missing: the client did not keep up while it "
+			 "was being interrupted");
+	clear(c);
+	if (!call)
+		return;
+	call->context = NULL;
+	call->ops->ended(call, end);
+}
+
+static void set_done(const struct context *c, struct context_end *end)
+{
+	end->is_error = c->is_error;
+	if (c->done != KERNEL_DONE_OK && c->is_timed_out)
+		end->reason = CONTEXT_TIMEOUT;
+	else if (c->done == KERNEL_DONE_INTERRUPTED ||
+		 (c->done != KERNEL_DONE_OK && c->is_interrupted))
+		end->reason = CONTEXT_INTERRUPTED;
+	else
+		end->reason = CONTEXT_COMPLETED;
+}
+
+/* Its kernel is done, and all that it had printed by then was handed on. */
+static void finish(struct context *c)
+{
+	struct context_end end = {0};
+	/* One that was heeded has come; any other may yet, and must not hit the next call. */
+	bool is_late = c->signals > (c->done == KERNEL_DONE_INTERRUPTED ? 1 : 0);
+
+	set_done(c, &end);
+	c->state = CONTEXT_READY;
+	if (is_late)
+		context_bar(c);
+	context_call_end(c, &end);
+	context_step(c);
+}
+
+void context_call_drained(struct context *c)
+{
+	if (c->state == CONTEXT_BUSY && c->is_done)
+		finish(c);
+}
+
+static void set_lost(struct context_end *ret, const struct exec_end *end)
+{
+	/* clang-format off */
+	static const enum context_reason reasons[EXEC_REASON_COUNT] = {
+		[EXEC_EXITED]      = CONTEXT_EXITED,
+		[EXEC_SIGNALED]    = CONTEXT_EXITED,
+		[EXEC_TIMEOUT]     = CONTEXT_TIMEOUT,
+		[EXEC_OOM]         = CONTEXT_OOM,
+		[EXEC_KILLED]      = CONTEXT_KILLED,
+		[EXEC_NOT_STARTED] = CONTEXT_NOT_STARTED,
+		[EXEC_LOST]        = CONTEXT_LOST,
+		[EXEC_CPU_LIMIT]   = CONTEXT_CPU_LIMIT,
+	};
+	/* clang-format on */
+
+	ret->reason = reasons[end->reason];
+	ret->exit_code = end->exit_code;
+	ret->signal = end->signal;
+	memcpy(ret->message, end->message, sizeof(ret->message));
+	if (ret->message[0])
+		return;
+	if (end->oom_suspected)
+		snprintf(ret->message, sizeof(ret->message), "%s",
+			 "its interpreter was killed, perhaps for want of memory: the next call "
+			 "gets a fresh one");
+	else if (ret->reason == CONTEXT_OOM)
+		snprintf(ret->message, sizeof(ret->message), "%s",
+			 "the sandbox ran out of memory, and the kernel killed its interpreter: "
+			 "raise limits.memory; the next call gets a fresh one");
+	else if (ret->reason == CONTEXT_EXITED)
+		snprintf(ret->message, sizeof(ret->message), "%s",
+			 "the code ended its interpreter: the next call gets a fresh one");
+}
+
+void context_call_lost(struct context *c, const struct exec_end *end)
+{
+	struct context_end ret = {.is_replaced = true};
+
+	if (!c->has_call)
+		return;
+	if (c->is_done) {
+		set_done(c, &ret);
+	} else if (c->has_why && end->reason == EXEC_KILLED) {
+		ret.reason = c->why;
+		snprintf(ret.message, sizeof(ret.message), "%s", c->why_text);
+	} else {
+		set_lost(&ret, end);
+	}
+	context_call_end(c, &ret);
+}
+
+/* --- signals --- */
+
+static void on_pong(void *arg, bool has_answered)
+{
+	struct context *c = arg;
+
+	c->waits--;
+	c->is_barred = false;
+	if (c->is_dead)
+		context_release(c);
+	else
+		context_step(c);
+}
+
+void context_bar(struct context *c)
+{
+	if (c->is_barred || ping_send(c->sb, on_pong, c) < 0)
+		return;
+	c->is_barred = true;
+	c->waits++;
+}
+
+static void send_signal(struct context *c)
+{
+	uv_timer_stop(&c->timer);
+	c->is_signal_due = c->sb->state != SANDBOX_RUNNING;
+	if (c->is_signal_due) {
+		sandbox_wake(c->sb);
+		return;
+	}
+	c->signals++;
+	kernel_interrupt(c->kernel);
+	uv_timer_start(&c->timer, context_on_timer, GRACE_MS, 0);
+}
+
+void context_call_signal(struct context *c)
+{
+	if (c->state == CONTEXT_BUSY && c->is_signal_due)
+		send_signal(c);
+}
+
+/* What it says must come, whoever listens: its end is in it. */
+static void interrupt(struct context *c)
+{
+	if (c->state != CONTEXT_BUSY || c->is_done || c->signals || c->is_signal_due ||
+	    c->is_unsent)
+		return;
+	if (c->is_paused) {
+		c->is_paused = false;
+		c->is_dropping = true;
+		exec_resume(c->kernel->exec);
+	}
+	send_signal(c);
+}
+
+void context_call_late(struct context *c)
+{
+	struct context_end end = {.reason = CONTEXT_NOT_STARTED};
+
+	if (c->is_unsent) {
+		snprintf(end.message, sizeof(end.message),
+			 "the code is too long: with all that belongs to it it may be %d bytes",
+			 KERNEL_LINE_MAX);
+		c->state = CONTEXT_READY;
+		context_call_end(c, &end);
+		context_step(c);
+	} else if (!c->signals) {
+		c->is_timed_out = true;
+		interrupt(c);
+	} else if (c->signals == 1) {
+		send_signal(c);
+	} else {
+		kernel_end(c, c->is_timed_out ? CONTEXT_TIMEOUT : CONTEXT_INTERRUPTED,
+			   "it did not heed the interrupt, so its interpreter was ended: the next "
+			   "call gets a fresh one");
+	}
+}
+
+/* --- what its kernel says --- */
+
+void context_call_output(struct context *c, bool is_stderr, struct str bytes)
+{
+	if (c->call && c->has_call && !c->is_dropping)
+		c->call->ops->output(c->call, is_stderr, bytes);
+}
+
+int context_call_report(struct context *c, const struct kernel_report *report)
+{
+	if (c->state != CONTEXT_BUSY || c->is_done || report->call != c->number)
+		return -EBADMSG;
+	if (report->kind == KERNEL_DONE) {
+		uv_timer_stop(&c->timer);
+		c->is_done = true;
+		c->done = report->done;
+		c->is_error = c->is_error || report->done == KERNEL_DONE_ERROR;
+		if (exec_drain(c->kernel->exec))
+			finish(c);
+		return 0;
+	}
+	c->is_error = c->is_error || report->kind == KERNEL_ERROR;
+	/* What it has printed before comes before it. */
+	exec_drain(c->kernel->exec);
+	if (c->call && !c->is_dropping)
+		c->call->ops->report(c->call, report);
+	return 0;
+}
+
+/* --- its beginning --- */
+
+void context_call_feed(struct context *c)
+{
+	bool is_full = false;
+
+	if (c->is_feeding || c->state != CONTEXT_BUSY)
+		return;
+	c->is_feeding = true; /* room that is made while we write needs no second call */
+	while (buf_len(&c->order) && !is_full) {
+		size_t n = buf_len(&c->order) < FEED_MAX ? buf_len(&c->order) : FEED_MAX;
+
+		is_full = exec_stdin(c->kernel->exec, (struct str){buf_at(&c->order), n});
+		buf_consume(&c->order, n);
+	}
+	c->is_feeding = false;
+	if (!buf_len(&c->order))
+		buf_close(&c->order);
+	if (!exec_stdin_is_open(c->kernel->exec))
+		kernel_end(c, CONTEXT_BAD_REPORT,
+			   "the code closed what its interpreter takes orders from: the next call "
+			   "gets a fresh one");
+}
+
+void context_call_begin(struct context *c)
+{
+	struct context_call *call = list_entry(c->queue.next, struct context_call, link);
+	int r;
+
+	list_remove(&call->link);
+	c->queue_len--;
+	exec_drain(c->kernel->exec); /* what was printed between two calls is dropped */
+	c->state = CONTEXT_BUSY;
+	c->call = call;
+	c->has_call = true;
+	c->calls++;
+	c->number = call->order.call = ++c->sb->last_call;
+	call->order.language = c->language;
+	c->began_ns = call->began_ns = uv_hrtime();
+	buf_init(&c->order, KERNEL_LINE_MAX);
+	r = kernel_order_write(&call->order, &c->order);
+	c->is_unsent = r < 0;
+	if (r < 0) {
+		uv_timer_start(&c->timer, context_on_timer, 0, 0);
+		return;
+	}
+	if (call->timeout_ms)
+		uv_timer_start(&c->timer, context_on_timer, call->timeout_ms, 0);
+	call->ops->began(call);
+	context_call_feed(c);
+}
+
+/* --- for its owner --- */
+
+int context_enter(struct context *context, struct context_call *call, struct err *err)
+{
+	if (context->is_leaving)
+		return err_set(err, -EBUSY, ERR_CONFLICT, "the context is being deleted");
+	if (context->queue_len >= CONTEXT_QUEUE_MAX)
+		return err_set(err, -EAGAIN, ERR_CAPACITY_EXCEEDED,
+			       "%d calls wait in the context already: no more may",
+			       CONTEXT_QUEUE_MAX);
+	list_append(&context->queue, &call->link);
+	context->queue_len++;
+	call->context = context;
+	context_step(context);
+	return 0;
+}
+
+static bool is_running(const struct context_call *call)
+{
+	return call->context && call->context->call == call;
+}
+
+static bool leave_queue(struct context_call *call)
+{
+	struct context *c = call->context;
+
+	if (!c || is_running(call))
+		return false;
+	list_remove(&call->link);
+	c->queue_len--;
+	call->context = NULL;
+	return true;
+}
+
+void context_interrupt(struct context_call *call)
+{
+	struct context_end end = {.reason = CONTEXT_INTERRUPTED};
+	struct context *c = call->context;
+
+	if (leave_queue(call)) {
+		call->ops->ended(call, &end);
+		context_step(c);
+	} else if (c) {
+		c->is_interrupted = true;
+		interrupt(c);
+	}
+}
+
+bool context_interrupt_running(struct context *context)
+{
+	if (!context->call)
+		return false;
+	context_interrupt(context->call);
+	return true;
+}
+
+void context_abandon(struct context_call *call)
+{
+	struct context *c = call->context;
+
+	if (leave_queue(call)) {
+		context_step(c);
+		return;
+	}
+	if (!c)
+		return;
+	c->call = NULL;
+	call->context = NULL;
+	c->is_interrupted = c->is_dropping = true;
+	if (c->is_paused) {
+		c->is_paused = false;
+		if (c->kernel)
+			exec_resume(c->kernel->exec);
+	}
+	interrupt(c);
+}
+
+void context_pause(struct context_call *call)
+{
+	struct context *c = call->context;
+
+	if (!is_running(call) || c->is_dropping || c->is_paused || !c->kernel || c->signals)
+		return;
+	c->is_paused = true;
+	exec_pause(c->kernel->exec);
+}
+
+void context_resume(struct context_call *call)
+{
+	struct context *c = call->context;
+
+	if (!is_running(call) || !c->is_paused)
+		return;
+	c->is_paused = false;
+	if (c->kernel && c->kernel->exec)
+		exec_resume(c->kernel->exec);
+}
