@@ -79,6 +79,7 @@ struct verb {
 extern const struct verb verb_alarm;
 extern const struct verb verb_attach;
 extern const struct verb verb_cat;
+extern const struct verb verb_code;
 extern const struct verb verb_complete;
 extern const struct verb verb_cp;
 extern const struct verb verb_create;
@@ -101,8 +102,10 @@ extern const struct verb verb_ports;
 extern const struct verb verb_prune;
 extern const struct verb verb_ps;
 extern const struct verb verb_put;
+extern const struct verb verb_repl;
 extern const struct verb verb_rm;
 extern const struct verb verb_run;
+extern const struct verb verb_runs;
 extern const struct verb verb_selftest;
 extern const struct verb verb_session;
 extern const struct verb verb_shell;
