@@ -244,8 +244,14 @@ struct context_view context_view(const struct context *c)
 		.calls = c->calls,
 		.pid = c->kernel ? c->kernel->pid : 0,
 		.is_listed = c->is_stored && !c->is_quiet,
-		.memory_bytes = c->kernel && c->kernel->exec ? exec_memory(c->kernel->exec) : -1,
 	};
+}
+
+int64_t context_memory(const struct context *context)
+{
+	const struct kernel *k = context->kernel;
+
+	return k && k->exec ? exec_memory(k->exec) : -1;
 }
 
 struct context *context_new(struct sandbox *sb, const struct context_settings *settings,

@@ -97,7 +97,6 @@ struct context_view {
 	uint64_t calls;
 	uint32_t pid; /* inside; 0: it does not run */
 	bool is_listed;
-	int64_t memory_bytes; /* of all that was started in it; negative: that cannot be known */
 };
 
 struct context *context_find(struct sandbox *sb, struct str id);
@@ -111,8 +110,10 @@ struct context *context_new(struct sandbox *sb, const struct context_settings *s
 			    struct err *err);
 struct context *context_next(struct sandbox *sb, struct context *context);
 struct context_view context_view(const struct context *context);
+/* Of all that runs in it, in bytes; negative: that cannot be known. */
+int64_t context_memory(const struct context *context);
 
-/* The sandbox runs. 0: `ended` will come. */
+/* The sandbox runs. 0: `ended` will come, after this has returned; `began` may before that. */
 int context_enter(struct context *context, struct context_call *call, struct err *err);
 /* Interrupts the call that runs, or takes one out that waits: `ended` comes all the same. */
 void context_interrupt(struct context_call *call);

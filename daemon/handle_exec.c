@@ -12,31 +12,22 @@
 #include "daemon/exec.h"
 #include "daemon/handle_process.h"
 #include "daemon/handle_sandbox.h"
+#include "daemon/output.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "daemon/session.h"
 #include "daemon/sse.h"
 #include "proto/api_error.h"
-#include "proto/base64.h"
 #include "proto/exec_request.h"
 
-#define CHUNK_MAX (48 * 1024) /* of output in one event */
-#define FEED_MAX  (64 * 1024) /* of inline stdin at once */
+#define FEED_MAX (64 * 1024) /* of inline stdin at once */
 /* What it holds is copied and unescaped into the exchange's arena: that must have room for it. */
 #define EXEC_BODY_MAX (6 * 1024 * 1024)
 
 static_assert(EXEC_BODY_MAX + 8 * 1024 * 1024 < EXCHANGE_ARENA_MAX,
 	      "the body and its longest string");
-/* Both streams as base64, or as text that escapes made no longer than that. */
-#define TEXT_GROWS_MAX (1024 * 1024) /* or that is shorter than this */
-static_assert(2 * (EXEC_OUTPUT_MAX / 3 * 4) + 2 * TEXT_GROWS_MAX < EXCHANGE_ARENA_MAX,
-	      "the answer");
+static_assert(OUTPUT_WRITTEN_MAX(EXEC_OUTPUT_MAX) < EXCHANGE_ARENA_MAX, "the answer");
 static_assert(EXEC_STDIN_MAX / 3 * 4 < EXEC_BODY_MAX, "stdin as base64");
-
-struct kept {
-	struct buf bytes;
-	uint64_t dropped;
-};
 
 /* One request. Lives until its answer is complete and its exec has ended, whichever is later. */
 struct exec_call {
@@ -59,10 +50,7 @@ struct exec_call {
 	bool wants_events;
 	struct sse sse;
 	bool sse_open;
-	char tail[2][4]; /* of each stream: the beginning of a UTF-8 character */
-	size_t tail_len[2];
-
-	struct kept kept[2];
+	struct output output;
 };
 
 static void release(struct exec_call *c)
@@ -70,46 +58,12 @@ static void release(struct exec_call *c)
 	if (c->exec || c->sse_open || c->x)
 		return;
 	hold_end(&c->hold);
-	for (int i = 0; i < 2; i++)
-		buf_close(&c->kept[i].bytes);
+	output_close(&c->output);
 	buf_close(&c->body);
 	free(c);
 }
 
 /* --- as events --- */
-
-static void send_output(struct exec_call *c, int which, struct str bytes)
-{
-	struct buf text;
-
-	if (!bytes.len)
-		return;
-	buf_init(&text, 1024 * 1024);
-	if (base64_encode(&text, bytes) == 0)
-		sse_send(&c->sse, which ? STR("stderr") : STR("stdout"), (struct str){NULL, 0},
-			 (struct str){buf_at(&text), buf_len(&text)});
-	buf_close(&text);
-}
-
-/* Clients decode each event on its own, so a character is never split between two. */
-static void stream_output(struct exec_call *c, int which, struct str bytes)
-{
-	char joined[sizeof(c->tail[0]) + CHUNK_MAX];
-
-	while (bytes.len) {
-		size_t room = CHUNK_MAX, held = c->tail_len[which], keep;
-		size_t n = bytes.len < room ? bytes.len : room;
-		struct str all = {joined, held + n};
-
-		memcpy(joined, c->tail[which], held);
-		memcpy(joined + held, bytes.at, n);
-		bytes = (struct str){bytes.at + n, bytes.len - n};
-		keep = exec_utf8_tail(all);
-		memcpy(c->tail[which], joined + all.len - keep, keep);
-		c->tail_len[which] = keep;
-		send_output(c, which, (struct str){joined, all.len - keep});
-	}
-}
 
 static void on_events_pause(void *arg)
 {
@@ -152,8 +106,7 @@ static void send_end(struct exec_call *c, const struct exec_end *end)
 	struct json_writer w;
 	struct buf text;
 
-	for (int i = 0; i < 2; i++)
-		send_output(c, i, (struct str){c->tail[i], c->tail_len[i]});
+	output_send_rest(&c->output, &c->sse);
 	buf_init(&text, 64 * 1024);
 	json_writer_init(&w, false);
 	json_object(&w);
@@ -169,90 +122,13 @@ static void send_end(struct exec_call *c, const struct exec_end *end)
 
 /* --- as one answer --- */
 
-static void keep_output(struct exec_call *c, int which, struct str bytes)
-{
-	struct kept *k = &c->kept[which];
-	size_t room = c->request.max_output_bytes - buf_len(&k->bytes);
-	size_t n = bytes.len < room ? bytes.len : room;
-
-	if (buf_append(&k->bytes, bytes.at, n) < 0)
-		n = 0;
-	k->dropped += bytes.len - n;
-}
-
-static struct str kept_bytes(const struct kept *k)
-{
-	return (struct str){buf_at(&k->bytes), buf_len(&k->bytes)};
-}
-
-/* What was cut was cut somewhere: a character of which half is left goes too. */
-static void cut_at_character(struct kept *k)
-{
-	struct str all = kept_bytes(k);
-	size_t half = k->dropped ? exec_utf8_tail(all) : 0;
-
-	if (half && utf8_is_valid((struct str){all.at, all.len - half})) {
-		k->bytes.end -= half;
-		k->dropped += half;
-	}
-}
-
-/* In JSON, at most. */
-static size_t escaped_len(struct str s)
-{
-	size_t len = s.len;
-
-	for (size_t i = 0; i < s.len; i++) {
-		unsigned char c = (unsigned char)s.at[i];
-
-		if (c == '"' || c == '\\' || (c >= '\b' && c <= '\r' && c != '\v'))
-			len += 1;
-		else if (c < 0x20 || c == 0x7f)
-			len += 5;
-	}
-	return len;
-}
-
-/* Text, unless escapes make so much of it that an answer might not hold it: base64 always fits. */
-static bool is_text(const struct kept *k)
-{
-	struct str s = kept_bytes(k);
-	size_t fits = s.len > TEXT_GROWS_MAX / 2 ? s.len / 3 * 4 : TEXT_GROWS_MAX;
-
-	return utf8_is_valid(s) && escaped_len(s) <= fits;
-}
-
-static void write_kept(struct json_writer *w, const char *name, const struct kept *k, bool as_text)
-{
-	struct buf text;
-
-	json_key(w, name);
-	if (as_text) {
-		json_str(w, kept_bytes(k));
-		return;
-	}
-	buf_init(&text, 2 * EXEC_OUTPUT_MAX);
-	base64_encode(&text, kept_bytes(k));
-	json_str(w, (struct str){buf_at(&text), buf_len(&text)});
-	buf_close(&text);
-}
-
 static void reply_end(struct exec_call *c, const struct exec_end *end)
 {
 	struct json_writer w;
-	bool as_text;
 
-	for (int i = 0; i < 2; i++)
-		cut_at_character(&c->kept[i]);
-	as_text = is_text(&c->kept[0]) && is_text(&c->kept[1]);
 	json_writer_init(&w, false);
 	json_object(&w);
-	write_kept(&w, "stdout", &c->kept[0], as_text);
-	write_kept(&w, "stderr", &c->kept[1], as_text);
-	json_key(&w, "encoding");
-	json_text(&w, as_text ? "utf-8" : "base64");
-	json_key(&w, "truncated");
-	json_bool(&w, c->kept[0].dropped || c->kept[1].dropped);
+	output_write(&c->output, &w);
 	exec_end_write(end, &w);
 	json_object_end(&w);
 	exchange_reply_json(take(c->x), 200, &w);
@@ -266,9 +142,9 @@ static void on_output(void *arg, bool is_stderr, struct str bytes)
 	struct exec_call *c = arg;
 
 	if (c->wants_events)
-		stream_output(c, is_stderr, bytes);
+		output_send(&c->output, &c->sse, is_stderr, bytes);
 	else
-		keep_output(c, is_stderr, bytes);
+		output_keep(&c->output, is_stderr, bytes);
 }
 
 static void on_ended(void *arg, const struct exec_end *end)
@@ -398,8 +274,7 @@ static void run(struct exec_call *c)
 	}
 	if (c->stdin_x)
 		exchange_body_resume(c->stdin_x);
-	for (int i = 0; i < 2; i++)
-		buf_init(&c->kept[i].bytes, c->request.max_output_bytes);
+	output_init(&c->output, c->request.max_output_bytes);
 	if (c->wants_events)
 		begin_events(c);
 }

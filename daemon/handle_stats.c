@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/berthd.h"
+#include "daemon/context.h"
 #include "daemon/handle_process.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
@@ -107,6 +108,33 @@ void handle_sandbox_get(struct exchange *x)
 	look_at(x, false, reply_sandbox);
 }
 
+static void write_contexts(struct json_writer *w, struct sandbox *sb)
+{
+	struct context *c = NULL;
+
+	json_key(w, "contexts");
+	json_array(w);
+	while ((c = context_next(sb, c))) {
+		struct context_view view = context_view(c);
+		int64_t bytes = context_memory(c);
+
+		if (!view.is_listed)
+			continue;
+		json_object(w);
+		json_key(w, "id");
+		json_str(w, view.id);
+		json_key(w, "language");
+		json_text(w, kernel_language_name(view.language));
+		json_key(w, "memory_bytes");
+		if (bytes < 0)
+			json_null(w);
+		else
+			json_int(w, bytes);
+		json_object_end(w);
+	}
+	json_array_end(w);
+}
+
 static void reply_stats(struct exchange *x, struct sandbox *sb)
 {
 	struct json_writer w;
@@ -122,6 +150,7 @@ static void reply_stats(struct exchange *x, struct sandbox *sb)
 	json_int(&w, (int64_t)sb->generation);
 	usage_write(sb, &w);
 	settings_write_limits(&sb->settings, &w);
+	write_contexts(&w, sb);
 	json_object_end(&w);
 	exchange_reply_json(x, 200, &w);
 	json_writer_close(&w);

@@ -4,6 +4,7 @@
 #define SETTINGS_BODY_MAX (1024 * 1024)
 #define PROCESS_BODY_MAX  (6 * 1024 * 1024)
 #define SESSION_BODY_MAX  (3 * 1024 * 1024)
+#define CODE_BODY_MAX     (4 * 1024 * 1024)
 #define ALARM_BODY_MAX    (512 * 1024) /* its argv, escaped */
 #define PORT_BODY_MAX     4096
 #define TREE_BODY_MAX     (64 * 1024) /* two paths, escaped */
@@ -51,6 +52,11 @@ const struct route routes[] = {
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/session", handle_session_create,  BODY_BUFFERED, SESSION_BODY_MAX, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/session", handle_session_list,    BODY_NONE,     0, false },
 	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/session/{session}", handle_session_delete, BODY_NONE, 0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/context", handle_context_create,  BODY_BUFFERED, SESSION_BODY_MAX, false },
+	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/context", handle_context_list,    BODY_NONE,     0, false },
+	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/context/{context}", handle_context_delete, BODY_NONE, 0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/context/{context}/interrupt", handle_context_interrupt, BODY_NONE, 0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/code",    handle_code,            BODY_BUFFERED, CODE_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/terminals", handle_terminal_start,     BODY_BUFFERED, PROCESS_BODY_MAX, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/terminals", handle_terminal_list,      BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/terminals/{terminal}",           handle_terminal_get,       BODY_NONE,     0, false },

@@ -42,6 +42,8 @@ handler_fn handle_alarm_put, handle_alarm_get, handle_alarm_delete, handle_alarm
 handler_fn handle_port_put, handle_port_get, handle_port_delete, handle_port_list;
 handler_fn handle_tunnel_put;
 handler_fn handle_session_create, handle_session_list, handle_session_delete;
+handler_fn handle_context_create, handle_context_list, handle_context_delete;
+handler_fn handle_context_interrupt, handle_code;
 handler_fn handle_file_get;
 handler_fn handle_file_put;
 handler_fn handle_file_delete;

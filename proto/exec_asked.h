@@ -1,4 +1,4 @@
-/* What the bodies that start something share; for proto/{exec,process,session}_request.c alone. */
+/* What the bodies that start something share; for proto/{code,exec,process,session}_request.c alone. */
 #ifndef BERTH_PROTO_EXEC_ASKED_H
 #define BERTH_PROTO_EXEC_ASKED_H
 
