@@ -16,6 +16,7 @@
 
 struct access_log;
 struct registry;
+struct runs;
 
 /* What berthd has put on itself: cmd/berthd/confine.h. */
 struct confinement {
@@ -29,6 +30,7 @@ struct berthd {
 	struct confinement confinement;
 	struct store *store;
 	struct registry *registry;
+	struct runs *runs;
 	struct server_limits limits; /* of each server */
 	struct server *api, *preview;
 	struct access_log *access_log;  /* of the previews; NULL: off */

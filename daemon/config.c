@@ -71,6 +71,7 @@ static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_MAX_SANDBOXES]   = {"max_sandboxes",   KIND_LIMIT,   true,  AT(max_sandboxes)},
 	[CONFIG_MAX_RUNNING]     = {"max_running",     KIND_LIMIT,   true,  AT(max_running)},
 	[CONFIG_MEMORY_FLOOR]    = {"memory_floor",    KIND_SIZE,    true,  AT(memory_floor)},
+	[CONFIG_MAX_RUNS]        = {"max_runs",        KIND_COUNT,   true,  AT(max_runs)},
 	[CONFIG_INIT_TIMEOUT]    = {"init_timeout",    KIND_TIMEOUT, false, AT(init_timeout_ms)},
 	[CONFIG_AUTOSTART]       = {"autostart",       KIND_FLAG,    false, AT(autostart)},
 	[CONFIG_ALLOW_BIND]      = {"allow_bind",      KIND_BINDS,   false, AT(allow_bind)},

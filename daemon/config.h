@@ -51,6 +51,7 @@ enum config_setting {
 	CONFIG_MAX_SANDBOXES,
 	CONFIG_MAX_RUNNING,
 	CONFIG_MEMORY_FLOOR,
+	CONFIG_MAX_RUNS,
 	CONFIG_INIT_TIMEOUT,
 	CONFIG_AUTOSTART,
 	CONFIG_ALLOW_BIND,
@@ -80,6 +81,7 @@ struct config {
 	bool is_unconfined; /* by a flag only, for debugging: cmd/berthd/confine.h */
 	bool autostart;     /* when berthd starts: daemon/autostart.h */
 	unsigned max_sandboxes, max_running; /* 0: any number */
+	unsigned max_runs;                   /* at once; 0: by the processors, see run.h */
 	uint64_t memory_floor;               /* in bytes; 0: none */
 	/* "DIR[:ro]" each, one behind the other, and "" at the end: config_binds() reads them. */
 	char allow_bind[CONFIG_ALLOW_BIND_MAX];

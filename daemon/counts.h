@@ -8,10 +8,12 @@
 #include <stdint.h>
 
 #include "proto/event_type.h"
+#include "proto/run_record.h"
 
 struct counts {
 	uint64_t events[EVENT_TYPE_COUNT]; /* also those that could not be stored */
 	uint64_t oom_kills;                /* that were seen */
+	uint64_t runs[RUN_STATUS_COUNT];   /* that are over, by how they ended */
 	uint64_t execs;                    /* that init was asked for; file workers too */
 };
 

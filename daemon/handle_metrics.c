@@ -15,6 +15,7 @@
 #include "daemon/metrics.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
+#include "daemon/run.h"
 #include "daemon/sandbox.h"
 #include "daemon/server.h"
 #include "daemon/store.h"
@@ -116,6 +117,22 @@ static void put_sandboxes(struct metrics *m, struct registry *registry)
 		  "Commands, background processes and file transfers in sandboxes.");
 }
 
+static void put_runs(struct metrics *m, const struct berthd *d)
+{
+	const struct counts *counts = registry_counts(d->registry);
+	unsigned waiting, active;
+
+	runs_count(d->runs, &waiting, &active);
+	put_gauge(m, "berth_runs_waiting", waiting, "Runs that wait for their turn.");
+	put_gauge(m, "berth_runs_active", active, "Runs that have a sandbox, or are given one.");
+	metrics_family(m, "berth_runs_total", METRIC_COUNTER,
+		       "Runs that are over, by their status.");
+	for (int i = 0; i < RUN_STATUS_COUNT; i++) {
+		if (run_status_is_over(i))
+			metrics_sample(m, counts->runs[i], "status=\"%s\"", run_status_name(i));
+	}
+}
+
 static void put_counts(struct metrics *m, struct registry *registry)
 {
 	const struct counts *counts = registry_counts(registry);
@@ -140,6 +157,7 @@ static void reply(struct exchange *x)
 	put_servers(&m, d);
 	put_sandboxes(&m, d->registry);
 	put_counts(&m, d->registry);
+	put_runs(&m, d);
 	metrics_usage(&m, d->registry);
 	metrics_ports(&m, d->registry);
 	if (m.is_cut)

@@ -1,5 +1,7 @@
 #include "daemon/routes.h"
 
+#include "proto/run_request.h"
+
 /* clang-format off */
 #define SETTINGS_BODY_MAX (1024 * 1024)
 #define PROCESS_BODY_MAX  (6 * 1024 * 1024)
@@ -79,6 +81,12 @@ const struct route routes[] = {
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/chmod",   handle_chmod,           BODY_BUFFERED, TREE_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/mount",   handle_mount,           BODY_BUFFERED, TREE_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/unmount", handle_mount,           BODY_BUFFERED, TREE_BODY_MAX, false },
+	{ HTTP_METHOD_POST,   "/v1/runs",             handle_run_create, BODY_BUFFERED, RUN_BODY_MAX, false },
+	{ HTTP_METHOD_GET,    "/v1/runs",             handle_run_list,   BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/runs/{run}",       handle_run_get,    BODY_NONE,     0, false },
+	{ HTTP_METHOD_DELETE, "/v1/runs/{run}",       handle_run_cancel, BODY_NONE,     0, false },
+	{ HTTP_METHOD_POST,   "/v1/runs/{run}/wait",  handle_run_wait,   BODY_BUFFERED, 1024, false },
+	{ HTTP_METHOD_GET,    "/v1/runs/{run}/logs",  handle_run_logs,   BODY_NONE,     0, false },
 	{ .pattern = NULL },
 };
 /* clang-format on */

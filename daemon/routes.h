@@ -55,5 +55,7 @@ handler_fn handle_move;
 handler_fn handle_copy;
 handler_fn handle_chmod, handle_persist, handle_hydrate;
 handler_fn handle_mount;
+handler_fn handle_run_create, handle_run_list, handle_run_get;
+handler_fn handle_run_wait, handle_run_cancel, handle_run_logs;
 
 #endif

@@ -133,6 +133,20 @@ static const struct migration {
 		"PRIMARY KEY (sandbox, id)) STRICT, WITHOUT ROWID",
 		NULL,
 	},
+	{
+		/* Without a reference to the sandbox, which is gone when it is over. What is short
+		 * stands first: lists do not read the rest. has_sandbox: 0 it is gone, 1 it may be
+		 * there, 2 the same of one that is lost. */
+		"CREATE TABLE run (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL "
+		"UNIQUE, status TEXT NOT NULL, language TEXT NOT NULL, has_sandbox INTEGER NOT "
+		"NULL DEFAULT 1, bytes INTEGER NOT NULL, created_at_ms INTEGER NOT NULL, "
+		"started_at_ms INTEGER NOT NULL, ended_at_ms INTEGER NOT NULL, timeout_ms INTEGER "
+		"NOT NULL, duration_ms INTEGER NOT NULL, cold_start_ms INTEGER NOT NULL, cpu_ms "
+		"INTEGER NOT NULL, memory_peak_bytes INTEGER NOT NULL, logs_dropped INTEGER NOT "
+		"NULL, task_id BLOB NOT NULL, metadata BLOB NOT NULL, error BLOB NOT NULL, result "
+		"BLOB NOT NULL, logs BLOB NOT NULL, tests BLOB NOT NULL) STRICT",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)

@@ -32,6 +32,7 @@
 #include "daemon/preview.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
+#include "daemon/run.h"
 #include "daemon/systemd.h"
 #include "daemon/token.h"
 
@@ -179,6 +180,7 @@ static int reload(struct program *p, unsigned *ret_stale, struct err *err)
 	log_set_level(fresh.log_level);
 	limits = limits_of(&p->berthd);
 	capacity_set(registry_capacity(p->berthd.registry), &limits);
+	runs_set_max(p->berthd.runs, runs_max_of(fresh.max_runs, p->berthd.host.cpus));
 	return 0;
 }
 
@@ -418,10 +420,13 @@ static int load_sandboxes(struct program *p, struct err *err)
 	p->keeper_fd = -1; /* the registry's now */
 	while (!p->is_loaded)
 		uv_run(&p->loop, UV_RUN_ONCE);
-	if (p->load_err.code == ERR_NONE)
-		return 0;
-	*err = p->load_err;
-	return -EIO;
+	if (p->load_err.code != ERR_NONE) {
+		*err = p->load_err;
+		return -EIO;
+	}
+	/* What a crash has left of runs is removed before anybody asks. */
+	b->runs = runs_new(b->registry, runs_max_of(b->config.max_runs, b->host.cpus));
+	return b->runs ? 0 : err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 }
 
 static int start(struct program *p, struct err *err)
@@ -506,12 +511,16 @@ static void finish(struct program *p)
 		uv_run(&p->loop, UV_RUN_DEFAULT);
 	}
 	/* What is being stored still names its sandbox. */
+	if (b->runs)
+		runs_stop(b->runs);
 	if (b->registry)
 		registry_stop(b->registry);
 	if (b->store)
 		store_close(b->store);
 	if (b->registry)
 		registry_free(b->registry);
+	if (b->runs)
+		runs_free(b->runs);
 	if (p->logs)
 		logs_close(p->logs);
 	if (b->access_log)

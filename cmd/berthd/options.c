@@ -38,6 +38,7 @@ static const struct option_row rows[] = {
 	{"max-sandboxes", CONFIG_MAX_SANDBOXES, "N",       "How many sandboxes may exist; 0, as without it: any number."},
 	{"max-running",  CONFIG_MAX_RUNNING,  "N",         "How many may have a container; the least recently used frozen one gives way."},
 	{"memory-floor", CONFIG_MEMORY_FLOOR, "SIZE",      "Start nothing with less memory available; 0: never mind (default: 5%, 512M at most)."},
+	{"max-runs",     CONFIG_MAX_RUNS,     "N",         "At most N runs at once, others wait (default: twice the processors)."},
 	{"allow-bind",   CONFIG_ALLOW_BIND,   "DIR[:ro]",  "Let sandboxes mount this folder and those in it, or (:ro) read them; may be repeated."},
 	{"log-level",    CONFIG_LOG_LEVEL,    "LEVEL",     "How much to log: error, warn, info or debug."},
 	{"no-confine",   OPTION_NO_CONFINE,   NULL,        "Do without Landlock and the filter of system calls; for debugging."},

@@ -1,0 +1,78 @@
+/*
+ * Runs: one piece of code each, in a fresh sandbox of its own that is gone when the run is over.
+ *
+ *	storing ──> waiting ──room──> starting ──it runs──> calling ──its end──> measuring
+ *	   │           │                 │                     │                     │
+ *	   │           │ cancelled       │ cannot, cancelled   │ timeout, limits,    v
+ *	   │           └─────────────────┴─────────────────────┴─ cancelled ────> removing ──> over
+ *	   └── cannot be stored: nothing was begun
+ *
+ * It is `queued` until its code begins, and `running` until all of these are done: its end is
+ * stored, its sandbox is gone, its kernel has said its last. Then whoever waits is told. Its record
+ * says before the sandbox is made that there may be one: what a crash leaves behind is removed by
+ * the next berthd, and those records are `lost`.
+ *
+ * The time limit counts from the moment when the code begins, for all of it; there is no other.
+ */
+#ifndef BERTH_DAEMON_RUN_H
+#define BERTH_DAEMON_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "base/str.h"
+#include "proto/run_record.h"
+#include "proto/sandbox_id.h"
+
+#define RUNS_WAITING_MAX   1000                /* beyond those that have room */
+#define RUNS_WAITING_BYTES (128 * 1024 * 1024) /* of what they were asked with */
+#define RUN_VALUES_MAX     (8 * 1024 * 1024)   /* of all that one run returns */
+#define RUN_ID_LEN         30                  /* "run-" and 26 characters */
+
+struct registry;
+struct run;
+struct runs;
+
+/* How many may be at work at once; 0: twice the processors, and at least 4. */
+unsigned runs_max_of(unsigned wanted, unsigned cpus);
+
+/* Marks what an earlier berthd left as lost, and removes their sandboxes. NULL without memory. */
+struct runs *runs_new(struct registry *registry, unsigned max);
+void runs_set_max(struct runs *runs, unsigned max);
+/* Nothing more is begun, stored or told. The registry is freed between these two. */
+void runs_stop(struct runs *runs);
+void runs_free(struct runs *runs);
+
+/* Those that wait and those that are at work. */
+void runs_count(const struct runs *runs, unsigned *ret_waiting, unsigned *ret_active);
+
+/* Somebody who waits. It belongs to its owner again with `ended`, or run_leave(). */
+struct run_wait {
+	struct list link;
+	struct run *run;
+	/* It is stored; or `err` says why not, and there is no run. NULL: nobody needs to know. */
+	void (*stored)(struct run_wait *wait, const struct err *err);
+	/* The record is lent for the call; the run is gone after it. */
+	void (*ended)(struct run_wait *wait, const struct run_record *record);
+};
+
+/*
+ * Reads the body and begins. ERR_INVALID_REQUEST, ERR_UNSUPPORTED, ERR_CAPACITY_EXCEEDED: then
+ * nothing is called. `ret_is_async` is what the body says.
+ */
+int run_submit(struct runs *runs, struct str body, struct run_wait *wait, bool *ret_is_async,
+	       struct err *err);
+/* One that is not over. */
+struct run *run_find(struct runs *runs, const struct sandbox_id *id);
+const struct sandbox_id *run_id(const struct run *run);
+void run_join(struct run *run, struct run_wait *wait);
+void run_leave(struct run_wait *wait);
+void run_cancel(struct run *run);
+
+/* As it is now. Texts live in the arena, or as long as the run is not touched. -ENOMEM. */
+int run_view(const struct run *run, struct arena *arena, struct run_record *ret);
+
+#endif

@@ -1,0 +1,101 @@
+/* One run from the inside; for daemon/run*.c alone. */
+#ifndef BERTH_DAEMON_RUN_STATE_H
+#define BERTH_DAEMON_RUN_STATE_H
+
+#include <uv.h>
+
+#include "daemon/context.h"
+#include "daemon/run.h"
+#include "daemon/run_log.h"
+#include "daemon/sandbox.h"
+#include "daemon/usage.h"
+#include "proto/run_request.h"
+
+enum run_phase {
+	RUN_PHASE_STORING,
+	RUN_PHASE_WAITING,
+	RUN_PHASE_STARTING,
+	RUN_PHASE_CALLING,
+	RUN_PHASE_MEASURING,
+	RUN_PHASE_REMOVING,
+	RUN_PHASE_OVER,
+	RUN_PHASE_COUNT,
+};
+
+struct runs {
+	struct registry *registry;
+	unsigned max;
+	struct list waiting; /* in order */
+	struct list others;  /* those that are stored, at work, or being ended */
+	unsigned waiting_len, active_len;
+	size_t waiting_bytes;
+	struct list leftovers; /* of run_recover.c */
+	bool is_stopping;
+};
+
+struct run {
+	struct runs *runs;
+	struct list link;
+	struct list waits;
+	enum run_phase phase;
+	bool is_active;     /* it has one of the places */
+	bool is_ending;     /* its end is decided */
+	bool has_sandbox;   /* one was asked for, and is not gone */
+	bool is_left;       /* it could not be removed */
+	struct arena arena; /* of the request */
+	struct run_request request;
+	struct run_record record; /* but for its long parts, until it ends */
+
+	/* What is being waited for at the end. */
+	bool is_storing, is_removing, is_calling;
+
+	struct sandbox_wait use, gone;
+	struct usage_wait measure, count;
+	uv_timer_t timeout;
+	uint64_t taken_ns, began_ns;
+
+	/* Of run_call.c. */
+	struct context *context;
+	struct context_call call;
+	struct arena said; /* values and errors that are kept */
+	struct run_log log;
+	struct buf logs_text, tests_text; /* of the record, once it has ended */
+	uint64_t output_bytes;
+	size_t test; /* which is under way */
+	struct run_verdict *verdicts;
+	struct str value;        /* of the call under way, as JSON; "": none came */
+	struct str error;        /* the same */
+	struct run_error failed; /* what `error` was made of, if the disk may be its cause */
+	bool has_begun, is_disk_suspect, is_heap_full;
+};
+
+/* Its end is decided: the first one counts. `error` may be NULL, or a JSON text of `said`. */
+void run_end(struct run *run, enum run_status status, struct str error);
+void run_end_error(struct run *run, enum run_status status, const struct run_error *error);
+/* Something that the end waits for is done. */
+void run_settle(struct run *run);
+/* The code begins. */
+void run_began(struct run *run);
+
+/* JSON text in `said`; "" without memory. */
+struct str run_keep_error(struct run *run, const struct run_error *error);
+
+/* run_sandbox.c: where its sandbox comes from, and where it goes. As sandbox_use() returns. */
+int run_sandbox_take(struct run *run, struct err *err);
+struct sandbox *run_sandbox(const struct run *run);
+/* 1: it is gone, or there was none; 0: run->gone is told; negative: it cannot be removed now. */
+int run_sandbox_give_back(struct run *run, struct err *err);
+
+/* run_call.c: the sandbox runs. */
+void run_call_init(struct run *run);
+void run_call_begin(struct run *run);
+void run_call_close(struct run *run);
+/* Tests that have not been called get the error that ended the run. */
+void run_call_end_tests(struct run *run);
+int run_call_write_tests(const struct run *run, struct buf *out);
+
+/* run_recover.c */
+int run_recover(struct runs *runs);
+void run_recover_close(struct runs *runs);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * The records of runs, as operations of the store. One is stored before its sandbox is made, and
+ * says until that is gone that there may be one: so whoever comes after a crash knows what is left
+ * to be removed. The newest RUNS_KEPT_MAX that are over are kept, within RUNS_KEPT_BYTES.
+ */
+#ifndef BERTH_DAEMON_STORE_RUN_H
+#define BERTH_DAEMON_STORE_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "daemon/store.h"
+#include "proto/run_record.h"
+
+#define RUNS_KEPT_MAX   1000
+#define RUNS_KEPT_BYTES (64 * 1024 * 1024)
+#define RUNS_LIST_MAX   200
+
+/* Each: the record is copied; -EBUSY or -ENOMEM: `done`, which may be NULL, will not be called. */
+int store_run_add(struct store *store, const struct run_record *record, store_done_fn *done,
+		  void *arg);
+/* All but what never changes. Its sandbox may still be there. */
+int store_run_save(struct store *store, const struct run_record *record, store_done_fn *done,
+		   void *arg);
+/* Its sandbox is gone, or was never made; what is too much goes, the oldest first. */
+int store_run_clean(struct store *store, const struct sandbox_id *id, store_done_fn *done,
+		    void *arg);
+
+/* Of an earlier berthd: all that were not over are lost. Then each whose sandbox may be left. */
+typedef void store_run_left_fn(void *arg, const struct sandbox_id *id, bool is_lost);
+int store_run_lose(struct store *store, int64_t now_ms, struct str error, store_run_left_fn *left,
+		   store_done_fn *done, void *arg);
+
+/* Lent for the call. */
+typedef void store_run_each_fn(void *arg, const struct run_record *record, uint64_t number);
+
+struct store_run_query {
+	struct sandbox_id id; /* "": all, newest first, without their long parts */
+	int status;           /* of a list: negative: any */
+	uint64_t before;      /* of a list: only those with a smaller number; 0: all */
+	unsigned limit;       /* of a list */
+};
+int store_run_read(struct store *store, const struct store_run_query *query,
+		   store_run_each_fn *each, store_done_fn *done, void *arg);
+
+#endif
