@@ -121,12 +121,13 @@ static int code_of(const struct calling *c, const struct code_done *done)
 		if (!str_eq(done->reason, str_of(endings[i].reason)))
 			continue;
 		code = endings[i].code;
-		if (endings[i].sentence)
-			screen_error("%s%s%s", endings[i].sentence, done->message.len ? ": " : "",
-				     screen_text(done->message).text);
+		/* The daemon knows more, and also says what is gone. */
+		if (done->message.len)
+			screen_error("%s", screen_text(done->message).text);
+		else if (endings[i].sentence)
+			screen_error("%s", endings[i].sentence);
 	}
-	/* Whatever the reason: what was set is gone. */
-	if (done->is_replaced)
+	if (done->is_replaced && !done->message.len)
 		screen_error("what was defined in this context is gone: the next call gets a fresh "
 			     "interpreter");
 	if (code == EXIT_OK && done->signal)

@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include <histedit.h>
 
@@ -32,7 +34,7 @@ static char *mark_of(EditLine *edit)
 }
 
 /* Bound to Ctrl-C: what was typed is dropped. */
-static unsigned char on_cancel(EditLine *edit, int c)
+static unsigned char on_cancel(EditLine *edit, wint_t c)
 {
 	struct prompt *prompt = NULL;
 
@@ -41,10 +43,16 @@ static unsigned char on_cancel(EditLine *edit, int c)
 	return CC_NEWLINE;
 }
 
+/* Ctrl-C between two lines: there is nothing to drop. */
+static void on_interrupt(int number)
+{
+}
+
 static void open_terminal(struct prompt *prompt)
 {
 	HistEvent event;
 
+	signal(SIGINT, on_interrupt);
 	setlocale(LC_CTYPE, "");
 	prompt->edit = el_init("berth", stdin, stdout, stderr);
 	prompt->history = prompt->edit ? history_init() : NULL;
@@ -53,7 +61,8 @@ static void open_terminal(struct prompt *prompt)
 	el_set(prompt->edit, EL_CLIENTDATA, prompt);
 	el_set(prompt->edit, EL_PROMPT, mark_of);
 	el_set(prompt->edit, EL_EDITOR, "emacs");
-	el_set(prompt->edit, EL_ADDFN, "berth-cancel", "Drop the input", on_cancel);
+	/* The other one, of plain characters, makes copies that nobody frees. */
+	el_wset(prompt->edit, EL_ADDFN, L"berth-cancel", L"Drop the input", on_cancel);
 	el_set(prompt->edit, EL_BIND, "^C", "berth-cancel", NULL);
 	el_set(prompt->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
 	/* While a line is edited the key is a key, and no signal. */
@@ -103,6 +112,8 @@ static int read_edited(struct prompt *prompt, struct buf *out)
 	int count = 0;
 
 	prompt->was_cancelled = false;
+	/* It would do so itself, but only behind the mark: whoever types then is heard twice. */
+	el_set(prompt->edit, EL_PREP_TERM, 1);
 	line = el_gets(prompt->edit, &count);
 	if (prompt->was_cancelled)
 		return -EINTR;

@@ -79,14 +79,14 @@ static enum tint tint_of(struct str status)
 
 static void print_head(FILE *out)
 {
-	fprintf(out, "%s%-26s  %-9s  %-10s  %-13s  %-12s  %s%s\n", screen_tint(stdout, TINT_DIM),
+	fprintf(out, "%s%-30s  %-9s  %-10s  %-13s  %-12s  %s%s\n", screen_tint(stdout, TINT_DIM),
 		"RUN", "STATUS", "LANGUAGE", "AGE", "TOOK", "TRUST",
 		screen_tint(stdout, TINT_NONE));
 }
 
 static void print_row(FILE *out, const struct run_info *run)
 {
-	fprintf(out, "%-26s  %s%-9s%s  %-10s  %-13s  %-12s  %s\n", screen_text(run->id).text,
+	fprintf(out, "%-30s  %s%-9s%s  %-10s  %-13s  %-12s  %s\n", screen_text(run->id).text,
 		screen_tint(stdout, tint_of(run->status)), screen_text(run->status).text,
 		screen_tint(stdout, TINT_NONE), screen_text(run->language).text,
 		age_of(run->created_at).text, duration_of(run).text,
