@@ -13,7 +13,7 @@
 #include "daemon/registry.h"
 #include "daemon/sandbox_sleep.h"
 
-#define CALL_BITS 48 /* of the first number: all of them are numbers of JavaScript, too */
+#define CALL_BITS 30 /* of the first number: for a kernel's threads all of them have 31 */
 
 struct warm {
 	struct list link;

@@ -276,6 +276,22 @@ void context_call_feed(struct context *c)
 			   "gets a fresh one");
 }
 
+/* Errors name the file: without one it is the first, second, ... of its context. */
+static int write_order(struct context *c, const struct context_call *call)
+{
+	static const char *const endings[KERNEL_LANGUAGE_COUNT] = {"py", "js", "ts", "sh"};
+	struct kernel_order order = call->order;
+	char name[40];
+
+	if (!order.file.len && order.kind == KERNEL_CODE) {
+		snprintf(name, sizeof(name), "cell-%llu.%s", (unsigned long long)c->calls,
+			 endings[c->language]);
+		order.file = str_of(name);
+	}
+	buf_init(&c->order, KERNEL_LINE_MAX);
+	return kernel_order_write(&order, &c->order);
+}
+
 void context_call_begin(struct context *c)
 {
 	struct context_call *call = list_entry(c->queue.next, struct context_call, link);
@@ -291,8 +307,7 @@ void context_call_begin(struct context *c)
 	c->number = call->order.call = ++c->sb->last_call;
 	call->order.language = c->language;
 	c->began_ns = call->began_ns = uv_hrtime();
-	buf_init(&c->order, KERNEL_LINE_MAX);
-	r = kernel_order_write(&call->order, &c->order);
+	r = write_order(c, call);
 	c->is_unsent = r < 0;
 	if (r < 0) {
 		uv_timer_start(&c->timer, context_on_timer, 0, 0);

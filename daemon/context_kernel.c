@@ -437,7 +437,7 @@ void kernel_adopt(struct context *c)
 void kernel_recover(struct kernel *k)
 {
 	char order[64];
-	int n = snprintf(order, sizeof(order), "\n{\"call\":%llu,\"code\":\"\"}\n",
+	int n = snprintf(order, sizeof(order), "\x18\n{\"call\":%llu,\"code\":\"\"}\n",
 			 (unsigned long long)k->marker);
 
 	if (!exec_stdin_is_open(k->exec)) {

@@ -161,6 +161,8 @@ berth_next() {
 			(($? > 128)) || return 1
 			line+=$part
 		done
+		# An order that its sender could not complete.
+		[[ $line$part != *$'\x18' ]] || continue
 		if berth_begin "$line$part"; then
 			return 0
 		fi

@@ -46,6 +46,7 @@ const join = uncurry(Array.prototype.join);
 const sort = uncurry(Array.prototype.sort);
 const slice = uncurry(String.prototype.slice);
 const indexOf = uncurry(String.prototype.indexOf);
+const codeAt = uncurry(String.prototype.charCodeAt);
 const lastIndexOf = uncurry(String.prototype.lastIndexOf);
 const startsWith = uncurry(String.prototype.startsWith);
 const split = uncurry(String.prototype.split);
@@ -83,7 +84,9 @@ const { WriteWrap, streamBaseState, kReadBytesOrError } = binding('stream_wrap')
 const requireHere = require;
 
 const LINE_MAX = 16 * 1024 * 1024;
+const CANCELLED = 0x18; // at the end of an order that its sender could not complete
 const TEXT_MAX = 1024 * 1024;
+const DEPTH_MAX = 28; // of values: berthd reads 32 levels, some of which are the report's own
 const MESSAGE_MAX = 64 * 1024;
 const FRAMES_MAX = 100;
 const NETWORK = { __proto__: null, ENETUNREACH: 1, EHOSTUNREACH: 1, EAI_AGAIN: 1, ENOTFOUND: 1 };
@@ -182,13 +185,48 @@ reports.setBlocking(true);
 hide();
 const writeString = uncurry(reports.writeUtf8String);
 
+// JSON of strings that are not well-formed has halves of pairs in it, as \ud83d: berthd takes no such text.
+function mended(json)
+{
+	let made = '', done = 0;
+	if (indexOf(json, '\\ud') < 0)
+		return json;
+	for (let at = indexOf(json, '\\'); at >= 0; at = indexOf(json, '\\', at)) {
+		const isHalf = codeAt(json, at + 1) === 0x75 && codeAt(json, at + 2) === 0x64 && codeAt(json, at + 3) >= 0x38;
+		if (isHalf) {
+			made += slice(json, done, at) + '\\ufffd';
+			done = at + 6;
+		}
+		at += isHalf ? 6 : 2;
+	}
+	return made + slice(json, done);
+}
+
+// How deep it is nested, in JSON.
+function depthOf(json)
+{
+	let depth = 0, most = 0, isString = false;
+	for (let i = 0; i < json.length; i++) {
+		const code = codeAt(json, i);
+		if (isString && code === 0x5c)
+			i++;
+		else if (code === 0x22)
+			isString = !isString;
+		else if (!isString && (code === 0x7b || code === 0x5b))
+			most = ++depth > most ? depth : most;
+		else if (!isString && (code === 0x7d || code === 0x5d))
+			depth--;
+	}
+	return most;
+}
+
 // In one call of the system's part of node: code that is ended by a signal is never ended within a line.
 function send(line)
 {
 	const request = new WriteWrap();
 	request.oncomplete = () => {};
 	request.handle = reports;
-	if (writeString(reports, request, line + '\n') !== 0)
+	if (writeString(reports, request, mended(line) + '\n') !== 0)
 		reallyExit(1);
 }
 
@@ -596,7 +634,7 @@ function jsonIfPlain(value)
 			return (left -= 1 + (typeof item === 'string' ? floor(item.length / 16) : 0)) > 0;
 		if (typeof item === 'number')
 			return isFinite(item) && left-- > 0;
-		if (typeof item !== 'object' || depth > 50 || isProxy(item) || left-- <= 0)
+		if (typeof item !== 'object' || depth >= DEPTH_MAX || isProxy(item) || left-- <= 0)
 			return false;
 		const proto = getPrototypeOf(item), isList = isArray(item);
 		if (proto !== (isList ? arrayPrototype : objectPrototype) && (proto !== null || isList))
@@ -677,7 +715,7 @@ function bundleOf(value)
 	}
 	if (bundle.json === undefined)
 		bundle.json = jsonIfPlain(value);
-	if (bundle.json !== undefined && bundle.json.length > TEXT_MAX)
+	if (bundle.json !== undefined && (bundle.json.length > TEXT_MAX || depthOf(bundle.json) > DEPTH_MAX))
 		bundle.json = undefined;
 	bundle.text = cut(bundle.text === undefined ? shown(value) : bundle.text, TEXT_MAX);
 	return bundle;
@@ -1526,6 +1564,8 @@ function sendValue(call, json)
 	const length = byteLength(json);
 	if (length > LINE_MAX - 200)
 		throw new RangeError(`The value is ${length} bytes of JSON, and may have ${LINE_MAX - 200}.`);
+	if (depthOf(json) > DEPTH_MAX)
+		throw new RangeError(`The value is nested deeper than ${DEPTH_MAX}.`);
 	report(call, '"value":' + json);
 }
 
@@ -1591,7 +1631,8 @@ function next()
 	while (!current && first < queue.length) {
 		const line = queue[first];
 		queue[first++] = undefined;
-		takeOrder(parse(line));
+		if (codeAt(line, line.length - 1) !== CANCELLED)
+			takeOrder(parse(line));
 	}
 	isTaking = false;
 	if (first === queue.length)

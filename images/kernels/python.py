@@ -21,6 +21,7 @@ from atexit import _run_exitfuncs as run_exit_functions
 from _json import encode_basestring, make_encoder, make_scanner
 
 LINE_MAX, TEXT_MAX = 16 << 20, 1 << 20
+CANCELLED = b"\x18"  # at the end of an order that its sender could not complete
 DEPTH_MAX = 28  # of values: berthd reads 32 levels, some of which are the report's own
 JSON_ITEMS_MAX = 100_000
 ONLY_AST, TOP_LEVEL_AWAIT, FUTURE, COROUTINE = 0x400, 0x2000, 0x1FE0000, 0x80  # compile()'s, and flags of code
@@ -510,7 +511,8 @@ def main():
     version = ".".join(map(str, sys.version_info[:3]))
     write_all(encode({"ready": True, "language": "python", "version": version, "pid": PID}) + b"\n")
     for line in orders():
-        serve(decode(line))
+        if line[-1:] != CANCELLED:
+            serve(decode(line))
     guard(run_exit_functions)
     guard(flush_all)
     leave(0)
