@@ -101,24 +101,33 @@ static void on_output(struct context_call *call, bool is_stderr, struct str byte
 	count_output(run, bytes.len);
 }
 
-/* ENOSPC and EDQUOT, as Python and Node tell them. */
-static bool speaks_of_disk(const struct kernel_error *e)
+static bool has_word(struct str text, const char *const *words)
 {
-	static const char *const words[] = {"ENOSPC", "EDQUOT", "No space left on device",
-					    "Disk quota exceeded"};
-
-	for (size_t i = 0; i < array_len(words); i++) {
-		if (memmem(e->message.at, e->message.len, words[i], strlen(words[i])))
+	for (; *words; words++) {
+		if (memmem(text.at, text.len, *words, strlen(*words)))
 			return true;
 	}
 	return false;
 }
 
+static const char *code_of(const struct kernel_error *e)
+{
+	/* What a kernel says of a value that no line could hold. */
+	static const char *const too_long[] = {"bytes are more than can be told",
+					       "bytes of JSON, and may have", NULL};
+
+	if (str_eq(e->blocked, STR("network")))
+		return RUN_SANDBOX_NETWORK_BLOCKED;
+	return has_word(e->message, too_long) ? RUN_SANDBOX_OUTPUT_LIMIT : RUN_CODE_ERROR;
+}
+
 static void take_error(struct run *run, const struct kernel_error *e)
 {
+	/* ENOSPC and EDQUOT, as Python and Node tell them. */
+	static const char *const full[] = {"ENOSPC", "EDQUOT", "No space left on device",
+					   "Disk quota exceeded", NULL};
 	struct run_error error = {
-		.code = str_eq(e->blocked, STR("network")) ? RUN_SANDBOX_NETWORK_BLOCKED
-							   : RUN_CODE_ERROR,
+		.code = code_of(e),
 		.name = e->name,
 		.message = e->message,
 		.traceback = &e->traceback,
@@ -128,7 +137,7 @@ static void take_error(struct run *run, const struct kernel_error *e)
 	};
 
 	run->error = run_keep_error(run, &error);
-	run->is_disk_suspect = speaks_of_disk(e);
+	run->is_disk_suspect = has_word(e->message, full);
 }
 
 static void on_report(struct context_call *call, const struct kernel_report *report)
@@ -434,8 +443,14 @@ static void on_ended(struct context_call *call, const struct context_end *end)
 		return;
 	}
 	verdict = verdict_of(run, end);
-	snprintf(sentence, sizeof(sentence), "%s%s%s", verdict.sentence,
-		 end->message[0] ? ": " : "", end->message);
+	if (end->reason == CONTEXT_NOT_STARTED && end->message[0])
+		snprintf(sentence, sizeof(sentence), "%s: %s", verdict.sentence, end->message);
+	else if (end->reason == CONTEXT_EXITED)
+		snprintf(sentence, sizeof(sentence), "%s (%s %d)", verdict.sentence,
+			 end->signal ? "signal" : "status",
+			 end->signal ? end->signal : end->exit_code);
+	else
+		snprintf(sentence, sizeof(sentence), "%s", verdict.sentence);
 	run_end_error(run, verdict.status,
 		      &(struct run_error){.code = verdict.code,
 					  .message = {sentence, utf8_valid_len(str_of(sentence))}});

@@ -79,9 +79,13 @@ int run_recover(struct runs *runs)
 	buf_init(&error, 1024);
 	r = run_error_write(&lost, &error);
 	if (r == 0)
-		r = store_run_lose(registry_store(runs->registry), registry_now_ms(),
-				   (struct str){buf_at(&error), buf_len(&error)}, on_left, on_done,
-				   runs);
+		r = store_run_lose(registry_store(runs->registry),
+				   &(struct store_run_lost){
+					   .ended_at_ms = registry_now_ms(),
+					   .error = {buf_at(&error), buf_len(&error)},
+					   .left = on_left,
+				   },
+				   on_done, runs);
 	buf_close(&error);
 	return r;
 }

@@ -16,8 +16,7 @@ struct run_op {
 	struct run_record record;
 	struct store_run_query query;
 	store_run_each_fn *each;
-	store_run_left_fn *left;
-	int64_t now_ms;
+	struct store_run_lost lost;
 	char texts[];
 };
 
@@ -216,7 +215,7 @@ static int mark_lost(struct run_op *o, struct sqlite3 *db)
 			       "bytes = bytes + length(?2), has_sandbox = 2 "
 			       "WHERE status IN ('queued', 'running')",
 			       -1, &s, NULL) != SQLITE_OK ||
-	    sqlite3_bind_int64(s, 1, o->now_ms) != SQLITE_OK ||
+	    sqlite3_bind_int64(s, 1, o->lost.ended_at_ms) != SQLITE_OK ||
 	    sqlite3_bind_blob(s, 2, error.at, (int)error.len, SQLITE_STATIC) != SQLITE_OK ||
 	    sqlite3_step(s) != SQLITE_DONE)
 		return -EIO;
@@ -238,7 +237,7 @@ static size_t give_left(struct store_fact *base, const char *row)
 	struct left_row left;
 
 	memcpy(&left, row, sizeof(left));
-	o->left(base->arg, &left.id, left.is_lost);
+	o->lost.left(base->arg, &left.id, left.is_lost);
 	return sizeof(left);
 }
 
@@ -249,8 +248,8 @@ static int work_lose(struct store_op *op, struct sqlite3 *db)
 	return mark_lost(o, db) < 0 ? store_fail(op, db, "storing which runs are lost") : 0;
 }
 
-int store_run_lose(struct store *store, int64_t now_ms, struct str error, store_run_left_fn *left,
-		   store_done_fn *done, void *arg)
+int store_run_lose(struct store *store, const struct store_run_lost *lost, store_done_fn *done,
+		   void *arg)
 {
 	static const struct store_fact_load load = {
 		.sql = "SELECT id, has_sandbox FROM run WHERE has_sandbox != 0 ORDER BY number "
@@ -259,7 +258,7 @@ int store_run_lose(struct store *store, int64_t now_ms, struct str error, store_
 		.keep = keep_left,
 		.give = give_left,
 	};
-	struct run_op *mark = new_op(&(struct run_record){.error = error}, NULL, NULL);
+	struct run_op *mark = new_op(&(struct run_record){.error = lost->error}, NULL, NULL);
 	struct run_op *o = new_op(&(struct run_record){0}, done, arg);
 	int r;
 
@@ -268,8 +267,7 @@ int store_run_lose(struct store *store, int64_t now_ms, struct str error, store_
 		free(o);
 		return -ENOMEM;
 	}
-	mark->now_ms = now_ms;
-	o->left = left;
+	mark->lost = o->lost = *lost;
 	r = store_fact_submit(store, &mark->base, work_lose);
 	if (r < 0) {
 		free(o);

@@ -27,10 +27,17 @@ int store_run_save(struct store *store, const struct run_record *record, store_d
 int store_run_clean(struct store *store, const struct sandbox_id *id, store_done_fn *done,
 		    void *arg);
 
-/* Of an earlier berthd: all that were not over are lost. Then each whose sandbox may be left. */
-typedef void store_run_left_fn(void *arg, const struct sandbox_id *id, bool is_lost);
-int store_run_lose(struct store *store, int64_t now_ms, struct str error, store_run_left_fn *left,
-		   store_done_fn *done, void *arg);
+/*
+ * Of an earlier berthd: all that were not over are lost, with this error (JSON text) and end. Then
+ * `left` for each whose sandbox may be left.
+ */
+struct store_run_lost {
+	int64_t ended_at_ms;
+	struct str error;
+	void (*left)(void *arg, const struct sandbox_id *id, bool is_lost);
+};
+int store_run_lose(struct store *store, const struct store_run_lost *lost, store_done_fn *done,
+		   void *arg);
 
 /* Lent for the call. */
 typedef void store_run_each_fn(void *arg, const struct run_record *record, uint64_t number);

@@ -55,7 +55,8 @@ static void test_all(void)
 		 "\"preview_url\": \"https://P.example.com:8443\","
 		 "\"store_sync\": \"full\", \"log_level\": \"debug\", \"drain\": \"2m\","
 		 "\"max_connections\": 17, \"viewer_timeout\": \"5s\", \"max_sandboxes\": 9,"
-		 "\"max_running\": 0, \"memory_floor\": \"64M\", \"init_timeout\": \"6s\","
+		 "\"max_running\": 0, \"max_runs\": 7, \"memory_floor\": \"64M\", "
+		 "\"init_timeout\": \"6s\","
 		 "\"keeper\": \"await\", \"autostart\": true, \"access_log\": \"access\"}",
 		 group ? group->gr_name : "root");
 	check(read_text(&c, text, &err) == 0 && config_finish(&c, &err) == 0);
@@ -76,6 +77,7 @@ static void test_all(void)
 	check(c.keeper_is_awaited);
 	check(c.init_timeout_ms == 6000 && c.autostart);
 	check(c.max_sandboxes == 9 && c.max_running == 0 && c.memory_floor == 64 << 20);
+	check(c.max_runs == 7);
 	check(read_text(&c, "{\"memory_floor\": 4096, \"max_running\": 3}", &err) == 0);
 	check(c.memory_floor == 4096 && c.max_running == 3);
 	check(read_text(&c, "{\"memory_floor\": 0}", &err) == 0 && c.memory_floor == 0);

@@ -386,7 +386,7 @@ static void test_full_disk(enum store_sync sync, const char *name)
 	signal(SIGXFSZ, SIG_IGN);
 	check(getrlimit(RLIMIT_FSIZE, &before) == 0);
 	tight = before;
-	tight.rlim_cur = 300000;
+	tight.rlim_cur = 400000;
 	check(setrlimit(RLIMIT_FSIZE, &tight) == 0);
 	n = fill_up(&bed, &op);
 	check(n > 5 && select_number(&bed, "SELECT count(*) FROM fact") == n);

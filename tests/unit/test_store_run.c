@@ -103,18 +103,18 @@ static void test_one(struct bed *bed)
 
 static void test_lost(struct bed *bed)
 {
+	const struct store_run_lost lost = {9000, STR("{\"code\":\"lost\"}"), on_left};
 	struct run_record r = record_of(2);
 
 	check(await(bed, store_run_add(bed->store, &r, on_done, bed)) == 0);
-	check(await(bed, store_run_lose(bed->store, 9000, STR("{\"code\":\"lost\"}"), on_left,
-					on_done, bed)) == 0);
+	check(await(bed, store_run_lose(bed->store, &lost, on_done, bed)) == 0);
 	check(bed->left == 2 && bed->lost == 1);
 	read_rows(bed, &(struct store_run_query){.id = r.id});
 	check(bed->last.status == RUN_LOST && bed->last.ended_at_ms == 9000);
 	check_str(bed->error_text, "{\"code\":\"lost\"}");
 	check(await(bed, store_run_clean(bed->store, &r.id, on_done, bed)) == 0);
 	bed->left = bed->lost = 0;
-	check(await(bed, store_run_lose(bed->store, 9999, STR("x"), on_left, on_done, bed)) == 0);
+	check(await(bed, store_run_lose(bed->store, &lost, on_done, bed)) == 0);
 	check(bed->left == 1 && bed->lost == 0);
 	tap_ok("what was not over is lost, and its sandbox remembered until it is gone");
 }

@@ -1,0 +1,200 @@
+"""Runs: queued, waited for, cancelled, listed, bounded; and what a crash leaves of them."""
+
+import json
+import os
+import sqlite3
+import sys
+import threading
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
+sys.path.insert(0, HERE)
+
+# pylint: disable=wrong-import-position
+from ground import at_once, check, equal, main, until  # noqa: E402
+from run_api import begin, get, messages, post, run, wait  # noqa: E402
+
+ENDLESS = "print('begun', flush=True)\nwhile True:\n    pass\n"
+MANY = int(os.environ.get("BERTH_RUNS", "100"))
+
+
+def await_output(g, run_id):
+    """Its code has begun, and said something."""
+    return until(lambda: (r := get(g, run_id)) and messages(r) and r, f"output of {run_id}")
+
+
+def metric(g, name):
+    for line in g.get("/metrics").body.decode().splitlines():
+        if line.startswith(name + " "):
+            return int(line.split()[-1])
+    return None
+
+
+def test_async(g):
+    """An answer at once; its state, its logs so far, its end."""
+    record = begin(g, "print('a', flush=True)\nimport time\ntime.sleep(1)\n7", metadata={"m": 1})
+    equal((record["status"], record["result"], record["ended_at"]), ("queued", None, None), str(record))
+    now = await_output(g, record["id"])
+    equal((now["status"], messages(now), now["metadata"]), ("running", ["a"], {"m": 1}), str(now))
+    equal(messages(g.get(f"/v1/runs/{record['id']}/logs").json()), ["a"], "its logs so far")
+    equal(wait(g, record["id"], status=504, timeout_ms=1)["code"], "timeout", "a short wait")
+    end = wait(g, record["id"], timeout_ms=60000)
+    equal((end["status"], end["result"]), ("completed", 7), str(end))
+    equal(get(g, record["id"]), end, "as it is stored")
+    equal(wait(g, record["id"]), end, "waiting for one that is over")
+    wait(g, "run-nonsense", status=404)
+
+
+def test_cancel(g):
+    """One that runs, one that waits, one that is over."""
+    g.kill_berthd()
+    g.start("--max-runs", "1")
+    before = g.state_of_things()
+    first, second = begin(g, ENDLESS), begin(g, ENDLESS)
+    await_output(g, first["id"])
+    equal(get(g, second["id"])["status"], "queued", "the second waits")
+    for record in (second, first):
+        reply = g.request("DELETE", f"/v1/runs/{record['id']}")
+        equal((reply.status, reply.json()["status"], reply.json()["error"]["code"]), (200, "cancelled", "cancelled"),
+              str(reply))
+        equal(g.request("DELETE", f"/v1/runs/{record['id']}").json(), reply.json(), "once more")
+    equal(reply.json()["metrics"]["duration_ms"] > 0, True, "it has run")
+    equal(g.request("DELETE", "/v1/runs/run-nonsense").status, 404, "one that is not there")
+    g.check_same(before)
+    equal(metric(g, 'berth_runs_total{status="cancelled"}'), 2, "counted")
+
+
+def test_client_goes(g):
+    """Nobody is there for the answer: it is cancelled."""
+    connection = g.connect()
+    connection.request("POST", "/v1/runs", json.dumps({"code": ENDLESS, "language": "python"}))
+    found = until(lambda: g.get("/v1/runs?status=running").json()["runs"], "a run")
+    connection.close()
+    end = wait(g, found[0]["id"])
+    equal(end["status"], "cancelled", str(end))
+    equal(g.list_all(), [], "sandboxes")
+
+
+def test_sandbox_deleted(g):
+    """Somebody removes its sandbox: it ends, and says so."""
+    record = begin(g, ENDLESS)
+    await_output(g, record["id"])
+    equal(g.request("DELETE", f"/v1/sandbox/{record['sandbox']}").status, 204, "delete")
+    equal(wait(g, record["id"])["status"], "cancelled", "its end")
+
+
+def test_key(g):
+    """The same key is the same run."""
+    one = post(g, "import uuid\nstr(uuid.uuid4())", Idempotency_Key="k").json()
+    two = post(g, "import uuid\nstr(uuid.uuid4())", Idempotency_Key="k").json()
+    equal(two, one, "the second answer")
+    equal(post(g, "2", Idempotency_Key="k").status, 409, "another body")
+    three = at_once(4, lambda _: post(g, "import uuid, time\ntime.sleep(0.3)\nstr(uuid.uuid4())",
+                                      Idempotency_Key="l").json())
+    equal(len({r["result"] for r in three}), 1, "four at once")
+    equal(len(g.get("/v1/runs").json()["runs"]), 2, "runs")
+
+
+def test_list(g):
+    """The newest first, by pages and by status."""
+    for n in range(5):
+        run(g, f"{n}" if n % 2 else "1/0", task_id=f"t{n}")
+    page = g.get("/v1/runs?limit=2").json()
+    equal([r["task_id"] for r in page["runs"]], ["t4", "t3"], "the first page")
+    check("result" not in page["runs"][0] and "logs" not in page["runs"][0], page)
+    page = g.get(f"/v1/runs?limit=4&cursor={page['cursor']}").json()
+    equal(([r["task_id"] for r in page["runs"]], "cursor" in page), (["t2", "t1", "t0"], False), "the last page")
+    page = g.get("/v1/runs?status=failed").json()
+    equal([r["task_id"] for r in page["runs"]], ["t4", "t2", "t0"], "by status")
+    equal(page["runs"][0]["error"]["name"], "ZeroDivisionError", "why")
+    for query in ("limit=0", "limit=x", "status=done", "cursor=-1"):
+        equal(g.get(f"/v1/runs?{query}").status, 400, query)
+    equal(metric(g, 'berth_runs_total{status="failed"}'), 3, "counted")
+
+
+def test_bounds(g):
+    """Only so many records are kept, and the oldest go."""
+    first = run(g, "1")
+    g.kill_berthd()
+    path = os.path.join(g.state, "berthd", "state.db")
+    with sqlite3.connect(path) as db:
+        columns = "status, language, bytes, created_at_ms, started_at_ms, ended_at_ms, timeout_ms, duration_ms," \
+                  "cold_start_ms, cpu_ms, memory_peak_bytes, logs_dropped, task_id, metadata, error, result, logs, tests"
+        db.execute(f"INSERT INTO run (id, has_sandbox, {columns}) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 "
+                   f"FROM n WHERE i < 1000) SELECT 'run-' || i, 0, {columns} FROM run, n")
+    db.close()
+    g.start()
+    last = run(g, "2")
+    get(g, first["id"], status=404)
+    equal(until(lambda: get(g, last["id"]), "the last")["result"], 2, "the newest stays")
+    path = f"file:{path}?mode=ro"
+    with sqlite3.connect(path, uri=True) as db:
+        equal(db.execute("SELECT count(*) FROM run").fetchone()[0], 1000, "records")
+    db.close()
+
+
+def test_crash(g):
+    """kill -9 of berthd: lost, and nothing is left."""
+    before = g.state_of_things()
+    g.kill_berthd()
+    g.start("--max-runs", "2")
+    done = run(g, "1")
+    records = [begin(g, ENDLESS) for _ in range(4)]
+    for record in records[:2]:
+        await_output(g, record["id"])
+    g.kill_berthd()
+    check(g.inits(), "sandboxes outlive berthd")
+    g.start()
+    for number, record in enumerate(records):
+        now = get(g, record["id"])
+        equal((now["status"], now["error"]["code"]), ("lost", "lost"), str(now))
+        equal(now["started_at"] is not None, number < 2, "whether it had begun")
+    equal(get(g, done["id"]), done, "what was over stays as it is")
+    until(lambda: not g.list_all(), "the sandboxes to go")
+    g.check_same(before)
+    equal(run(g, "2")["result"], 2, "the next run")
+    equal(metric(g, 'berth_runs_total{status="lost"}'), 4, "counted")
+
+
+def test_crash_anywhere(g):
+    """Killed at any moment of short runs: no record is stuck, nothing is left."""
+    before = g.state_of_things()
+    ids = []
+    for delay in (0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3):
+        timer = threading.Timer(delay, g.berthd.kill)
+        ids += [begin(g, "print(1)\n2")["id"] for _ in range(3)]
+        timer.start()
+        timer.join()
+        g.berthd.wait()
+        g.start()
+    states = {i: get(g, i)["status"] for i in ids}
+    check(set(states.values()) <= {"completed", "lost"}, states)
+    until(lambda: not g.list_all(), "the sandboxes to go")
+    g.check_same(before)
+
+
+def test_stop(g):
+    """SIGTERM while one runs: the next berthd finds it lost."""
+    record = begin(g, ENDLESS)
+    await_output(g, record["id"])
+    g.berthd.terminate()
+    equal(g.berthd.wait(60), 0, "berthd's exit code")
+    g.start()
+    equal(get(g, record["id"])["status"], "lost", "its record")
+    until(lambda: not g.list_all(), "the sandboxes to go")
+
+
+def test_many(g):
+    """A hundred at once: all of them are right, and some had to wait."""
+    before = g.state_of_things()
+    records = at_once(MANY, lambda i: post(g, "def main(n):\n    return n * n\n", input=i, timeout_ms=60000).json())
+    wrong = [r for i, r in enumerate(records) if r.get("result") != i * i]
+    check(not wrong, len(wrong), wrong[:2])
+    equal(metric(g, 'berth_runs_total{status="completed"}'), MANY, "counted")
+    equal((metric(g, "berth_runs_active"), metric(g, "berth_runs_waiting")), (0, 0), "nobody is left")
+    g.check_same(before)
+
+
+if __name__ == "__main__":
+    main([test_async, test_cancel, test_client_goes, test_sandbox_deleted, test_key, test_list, test_bounds, test_crash,
+          test_crash_anywhere, test_stop, test_many])
