@@ -8,17 +8,16 @@
 #include "base/cleanup.h"
 #include "cmd/berth/run_info.h"
 #include "cmd/berth/screen.h"
+#include "proto/run_record.h"
 #include "proto/units.h"
 
-#define PAGE        200
-#define SHOWN_USUAL 50
-#define SHOWN_MAX   1000000
-#define CURSOR_MAX  64
+#define PAGE         200
+#define SHOWN_USUAL  50
+#define SHOWN_MAX    1000000
+#define EXIT_TIMEOUT 124 /* as timeout(1) has it */
+#define CURSOR_MAX   64
 
 enum { RUNS_STATUS, RUNS_LIMIT, RUNS_QUIET, RUNS_TIMEOUT };
-
-static const char *const statuses[] = {"queued",    "running",   "completed", "failed",
-				       "timed_out", "cancelled", "lost"};
 
 struct page {
 	struct json_objects runs; /* struct run_info */
@@ -161,12 +160,9 @@ static int list(const struct call *call, struct haul *haul)
 {
 	const char *status = call->values[RUNS_STATUS], *limit = call->values[RUNS_LIMIT];
 	struct listing l = {.call = call, .left = limit ? strtoul(limit, NULL, 10) : SHOWN_USUAL};
-	bool is_known = !status;
 	int r = 1;
 
-	for (size_t i = 0; i < array_len(statuses); i++)
-		is_known = is_known || strcmp(status, statuses[i]) == 0;
-	if (!is_known)
+	if (status && run_status_find(str_of(status)) < 0)
 		return err_set(&haul->err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "--status wants queued, running, completed, failed, timed_out, "
 			       "cancelled or lost");
@@ -256,15 +252,18 @@ static int wait_for(struct haul *haul, const struct call *call, int *ret_code)
 		r = buf_printf(&haul->body, "{\"timeout_ms\":%" PRIu64 "}", timeout_ms);
 	if (r == 0)
 		r = haul_ask_long(haul, "POST");
+	if (r == -EREMOTEIO && haul->answer.status == 504) {
+		client_failed(haul->globals, &haul->answer, r, &haul->err);
+		*ret_code = EXIT_TIMEOUT;
+		return 0;
+	}
 	arena_init(&arena, RUN_ARENA_MAX);
 	if (r == 0)
 		r = run_parse(haul, &arena, &run);
 	if (r == 0)
 		r = call->globals->json ? haul_print_answer(haul) : run_show_end(haul, &run);
 	if (r == 0)
-		*ret_code = str_eq(run.status, STR("queued")) || str_eq(run.status, STR("running"))
-				    ? 124
-				    : run_exit_code(&run);
+		*ret_code = run_exit_code(&run);
 	arena_close(&arena);
 	return r;
 }

@@ -61,6 +61,8 @@ class CodeApi(Api):
                                                 for r in self.runs.values()]})
         if parts[0] not in self.runs:
             return client.answer(404, {"error": "there is no such run", "code": "not_found"})
+        if parts[1:] == ["wait"] and self.runs[parts[0]]["status"] == "running":
+            return client.answer(504, {"error": "it goes on", "code": "timeout"})
         return client.answer(200, self.runs[parts[0]])
 
 
@@ -266,7 +268,8 @@ def typed(place):
         at = t.wait_for(b">>> ", at)
         t.type(b"half a li\x03")
         at = t.wait_for(b">>> ", at)
-        t.type(b"\x10\x10\x10\x05 #\n")  # up, up, up, end
+        t.type(b"\x10\x10\x10\x05 #\n")  # up, up, up, end; the mark is painted with each
+        at = t.wait_for(b"#\r\n", at)
         at = t.wait_for(b">>> ", at)
         api.wait = True
         t.type(b"loop()\n")
@@ -284,6 +287,8 @@ def typed(place):
     with begin() as t:
         at = t.wait_for(b">>> ")
         t.type(b"\x10\n")
+        at = t.wait_for(b"loop()", at)
+        at = t.wait_for(b"\n", at)
         at = t.wait_for(b">>> ", at)
         t.type(b".exit\n")
         equal(t.end()[0], 0, t.shown[-3000:])

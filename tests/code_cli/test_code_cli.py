@@ -172,6 +172,7 @@ def test_cancel(g):
     equal(berth(g, "runs", "wait", name).returncode, 125, "cancelled")
     with begin() as process:
         name = running()
+        equal(berth(g, "runs", "wait", "--timeout", "100ms", name).returncode, 124, "it goes on")
         r = berth(g, "runs", "cancel", name)
         equal((r.returncode, r.stdout), (0, name + "\n"), r.stderr)
         equal(process.wait(TIMEOUT), 125)
