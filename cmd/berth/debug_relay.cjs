@@ -13,6 +13,7 @@ const child = spawn(process.execPath, ["--inspect-brk=127.0.0.1:0", "--", ...wor
 	stdio: ["inherit", "inherit", "pipe"],
 });
 let inside; // the inspector's port
+let isOver = false; // both lines of the inspector's have come
 let early = Buffer.alloc(0); // of the child's stderr, before the inspector has said where it is
 
 const headersFor = (request) => ({ ...request.headers, host: `127.0.0.1:${inside}` });
@@ -53,35 +54,37 @@ server.on("upgrade", (request, outer, head) => {
 	}
 });
 
-// The inspector's two lines are for somebody who is in here: one of ours takes their place.
-const takeEarly = () => {
-	for (;;) {
-		const end = early.indexOf("\n") + 1;
-		const found = LISTENING.exec(early.toString("latin1", 0, end - 1));
-		if (!end) return;
-		if (found) return begin(found, early.subarray(end));
-		process.stderr.write(early.subarray(0, end));
-		early = early.subarray(end);
+// The inspector's two lines are for somebody who is in here: one of ours takes their place. They need
+// not come in one piece.
+const takeLine = (line) => {
+	const text = line.toString("latin1");
+	const found = LISTENING.exec(text.trimEnd());
+	if (found && inside === undefined) {
+		inside = Number(found[1]);
+		server.listen(0, "127.0.0.1", () => {
+			process.stderr.write(`berth-debug ${server.address().port} ${found[2]}\n`);
+		});
+		return;
 	}
-};
-
-const begin = ([, port, uuid], rest) => {
-	inside = Number(port);
-	child.stderr.off("data", onEarly);
-	child.stderr.pause();
-	server.listen(0, "127.0.0.1", () => {
-		process.stderr.write(`berth-debug ${server.address().port} ${uuid}\n`);
-		process.stderr.write(rest.toString("latin1").replace(/^For help, see: .*\n/, ""), "latin1");
-		child.stderr.pipe(process.stderr);
-	});
+	if (inside === undefined || !text.startsWith("For help, see: ")) process.stderr.write(line);
+	if (inside !== undefined) isOver = true;
 };
 
 const onEarly = (piece) => {
 	early = Buffer.concat([early, piece]);
-	takeEarly();
+	for (let end = early.indexOf("\n") + 1; end && !isOver; end = early.indexOf("\n") + 1) {
+		const line = early.subarray(0, end);
+		early = early.subarray(end);
+		takeLine(line);
+	}
+	if (!isOver) return;
+	process.stderr.write(early);
+	early = Buffer.alloc(0);
+	child.stderr.off("data", onEarly);
+	child.stderr.pipe(process.stderr);
 };
 child.stderr.on("data", onEarly);
-child.stderr.on("end", () => inside === undefined && process.stderr.write(early));
+child.stderr.on("end", () => process.stderr.write(early));
 
 const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
 for (const signal of signals) process.on(signal, () => child.kill(signal));
