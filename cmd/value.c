@@ -15,6 +15,8 @@ static const struct {
 	{ "LEVEL",     VALUE_LEVEL },
 	{ "WAY",       VALUE_WAY },
 	{ "TYPE",      VALUE_TYPE },
+	{ "LANGUAGE",  VALUE_LANGUAGE },
+	{ "STATUS",    VALUE_STATUS },
 	{ "VERB",      VALUE_VERB },
 	{ "ID",        VALUE_ID },
 	{ "PROCESS",   VALUE_PROCESS },

@@ -14,8 +14,10 @@ enum value_kind {
 	VALUE_USER,
 	VALUE_GROUP,
 	VALUE_LEVEL,
-	VALUE_WAY,  /* to sleep */
-	VALUE_TYPE, /* of an event */
+	VALUE_WAY,      /* to sleep */
+	VALUE_TYPE,     /* of an event */
+	VALUE_LANGUAGE, /* of code */
+	VALUE_STATUS,   /* of a run */
 	VALUE_VERB,
 	VALUE_ID,         /* of a sandbox */
 	VALUE_PROCESS,    /* of a background process, in the sandbox that was named */

@@ -16,8 +16,8 @@
 #include "proto/sse_reader.h"
 
 #define CLIENT_ANSWER_MAX (16 * 1024 * 1024)
-#define CLIENT_EVENT_MAX  (4 * 1024 * 1024) /* of one event of a stream */
-#define CLIENT_WAIT_MS    (10 * 60 * 1000)  /* for what may take its time: start, stop, remove */
+#define CLIENT_EVENT_MAX  (24 * 1024 * 1024) /* of one event of a stream */
+#define CLIENT_WAIT_MS    (10 * 60 * 1000)   /* for what may take its time: start, stop, remove */
 
 struct answer {
 	long status;

@@ -16,6 +16,8 @@
 #include "cmd/berth/sandbox.h"
 #include "cmd/value.h"
 #include "proto/event_type.h"
+#include "proto/kernel.h"
+#include "proto/run_record.h"
 #include "proto/sandbox_id.h"
 #include "proto/settings.h"
 
@@ -74,6 +76,18 @@ static void offer_types(struct cursor *c)
 {
 	for (size_t i = 0; event_type_name(i); i++)
 		offer(c, WHOLE, str_of(event_type_name(i)), "");
+}
+
+static void offer_languages(struct cursor *c)
+{
+	for (enum kernel_language i = 0; i < KERNEL_LANGUAGE_COUNT; i++)
+		offer(c, WHOLE, str_of(kernel_language_name(i)), "");
+}
+
+static void offer_statuses(struct cursor *c)
+{
+	for (enum run_status i = 0; i < RUN_STATUS_COUNT; i++)
+		offer(c, WHOLE, str_of(run_status_name(i)), "");
 }
 
 static void offer_users(struct cursor *c)
@@ -334,6 +348,12 @@ static void offer_value(struct cursor *c, enum value_kind kind)
 		return;
 	case VALUE_TYPE:
 		offer_types(c);
+		return;
+	case VALUE_LANGUAGE:
+		offer_languages(c);
+		return;
+	case VALUE_STATUS:
+		offer_statuses(c);
 		return;
 	case VALUE_VERB:
 		offer_verbs(c);

@@ -164,6 +164,19 @@ static void write_limits(struct json_writer *w, const struct settings_flags *fla
 	json_object_end(w);
 }
 
+int settings_limits_write(struct json_writer *w, const struct settings_flags *flags,
+			  struct err *err)
+{
+	struct numbers numbers = {0};
+	int r = check_words(flags, err);
+
+	if (r == 0)
+		r = parse_numbers(flags, &numbers, err);
+	if (r == 0)
+		write_limits(w, flags, &numbers);
+	return r;
+}
+
 int settings_unwritten(int error, struct err *err)
 {
 	if (error == -ENOMEM)

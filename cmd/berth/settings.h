@@ -20,6 +20,10 @@ struct settings_flags {
 int settings_body(const struct settings_flags *flags, const char *id, bool start, struct buf *out,
 		  struct err *err);
 
+/* The field "limits", if there are any. -EDESTADDRREQ: one makes no sense. */
+int settings_limits_write(struct json_writer *w, const struct settings_flags *flags,
+			  struct err *err);
+
 /* Why json_writer_end() could not make a body of what was typed; for client_failed(). */
 int settings_unwritten(int error, struct err *err);
 

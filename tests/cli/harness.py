@@ -121,7 +121,8 @@ class Place:
         return os.path.join(self.dir, *names)
 
     def run(self, *args, env=None, **more):
-        more.setdefault("stdin", subprocess.DEVNULL)
+        if "input" not in more:
+            more.setdefault("stdin", subprocess.DEVNULL)
         more.setdefault("stdout", subprocess.PIPE)
         more.setdefault("stderr", subprocess.PIPE)
         program = more.pop("program", self.berth)

@@ -21,7 +21,7 @@ KERNEL_PACKAGE = "linux-image-cloud-amd64"
 # What build/ links with and what tests call; and systemd for the machine that has it.
 PACKAGES = (
     "python3", "crun", "runc", "uidmap", "btrfs-progs", "procps", "iproute2", "libuv1", "libyajl2", "libnettle8",
-    "libwslay1", "libarchive13", "libcurl4", "libsqlite3-0", "libcap2", "libseccomp2")
+    "libwslay1", "libarchive13", "libedit2", "libcurl4", "libsqlite3-0", "libcap2", "libseccomp2")
 DEBIAN_PACKAGES = (
     *PACKAGES, "kmod", "curl", "git", "systemd-sysv", "dbus-user-session", "libpam-systemd")
 OWN_PACKAGES = (

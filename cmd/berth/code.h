@@ -1,0 +1,55 @@
+/* A piece of code for a context of a sandbox: given to it, and what comes of it shown. */
+#ifndef BERTH_CMD_CODE_H
+#define BERTH_CMD_CODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "cmd/berth/rich.h"
+#include "cmd/berth/verb.h"
+#include "proto/json.h"
+
+#define CODE_MAX         (8 * 1024 * 1024)
+#define CODE_CONTEXT_MAX 64
+
+enum { CODE_EXIT_TIMEOUT = 124, CODE_EXIT_OOM = 137 };
+
+struct code_call {
+	const struct globals *globals;
+	const char *id;
+	const char *context;  /* NULL: the language's own */
+	const char *language; /* NULL: the context's */
+	const char *file;     /* what errors call it; NULL: the daemon finds a name */
+	struct str code;
+	uint64_t timeout_ms; /* 0: none */
+	const char *save;    /* see struct rich_place */
+	char *ret_context; /* CODE_CONTEXT_MAX: where it ran, if that is told; NULL: of no interest
+			    */
+};
+
+/* The exit code: 0, 1 after an error of the code's, and what stands in the manual. */
+int code_call(const struct code_call *call);
+
+/* "NAME=VALUE" each, as command.h has them. */
+struct code_env {
+	const struct call *call;
+	size_t flag;
+};
+
+/* EXIT_OK, or what is wrong was said. */
+int code_env_check(const struct code_env *env);
+/* "env", if there are any. Of two with one name the last counts. */
+void code_env_write(struct json_writer *w, const struct code_env *env);
+
+/*
+ * A context of its own for what needs one; its ID in `ret`, which is the one that is wanted if
+ * there is one in it. `env` may be NULL. EXIT_OK, or an exit code.
+ */
+int code_context_new(const struct globals *globals, const char *id, const char *language,
+		     const struct code_env *env, char ret[CODE_CONTEXT_MAX]);
+/* EXIT_OK, or an exit code and a sentence. */
+int code_context_remove(const struct globals *globals, const char *id, const char *context);
+
+#endif

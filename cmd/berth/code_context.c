@@ -1,0 +1,148 @@
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "cmd/berth/client.h"
+#include "cmd/berth/code.h"
+#include "cmd/berth/command.h"
+#include "cmd/berth/sandbox.h"
+#include "cmd/berth/screen.h"
+#include "cmd/berth/session.h"
+
+#define BODY_MAX (4 * 1024 * 1024)
+
+int code_env_check(const struct code_env *env)
+{
+	for (size_t i = 0; i < env->call->given_count; i++) {
+		struct str name, value;
+
+		if (env->call->given[i].flag == env->flag &&
+		    command_env(env->call->given[i].value, &name, &value) != EXIT_OK)
+			return EXIT_NOT_RUN;
+	}
+	return EXIT_OK;
+}
+
+/* Is there a later one of that name? */
+static bool is_overruled(const struct code_env *env, size_t at, struct str name)
+{
+	for (size_t i = at + 1; i < env->call->given_count; i++) {
+		struct str other = str_of(env->call->given[i].value);
+
+		if (env->call->given[i].flag == env->flag && str_eq(str_cut(&other, '='), name))
+			return true;
+	}
+	return false;
+}
+
+void code_env_write(struct json_writer *w, const struct code_env *env)
+{
+	bool is_begun = false;
+
+	for (size_t i = 0; i < env->call->given_count; i++) {
+		struct str name, value;
+
+		if (env->call->given[i].flag != env->flag ||
+		    command_env(env->call->given[i].value, &name, &value) != EXIT_OK ||
+		    is_overruled(env, i, name))
+			continue;
+		if (!is_begun) {
+			json_key(w, "env");
+			json_object(w);
+		}
+		is_begun = true;
+		json_key_str(w, name);
+		json_str(w, value);
+	}
+	if (is_begun)
+		json_object_end(w);
+}
+
+static int put_body(const char *wanted, const char *language, const struct code_env *env,
+		    struct buf *out)
+{
+	cleanup(json_writer_close) struct json_writer w;
+
+	json_writer_init(&w, false);
+	json_object(&w);
+	if (*wanted) {
+		json_key(&w, "id");
+		json_text(&w, wanted);
+	}
+	json_key(&w, "language");
+	json_text(&w, language);
+	if (env)
+		code_env_write(&w, env);
+	json_object_end(&w);
+	return json_writer_end(&w, out);
+}
+
+static int take_id(const struct answer *answer, char ret[CODE_CONTEXT_MAX], struct err *err)
+{
+	static const struct json_field fields[] = {
+		{"id", JSON_STRING, 0, true, 0, NULL, 0},
+		{"*", JSON_IGNORED, 0, false, 0, NULL, 0},
+		{NULL, JSON_BOOL, 0, false, 0, NULL, 0},
+	};
+	struct str id = {NULL, 0};
+	struct arena arena;
+	int r;
+
+	arena_init(&arena, SANDBOX_ARENA_MAX);
+	r = json_parse(&arena, (struct str){buf_at(&answer->body), buf_len(&answer->body)}, fields,
+		       &id, err);
+	if (r == 0 && (id.len >= CODE_CONTEXT_MAX || session_check(id.at, err) < 0))
+		r = err_set(err, -EPROTO, ERR_INTERNAL, "the new context has no proper ID");
+	if (r == 0)
+		snprintf(ret, CODE_CONTEXT_MAX, "%s", id.at);
+	arena_close(&arena);
+	return r;
+}
+
+int code_context_new(const struct globals *globals, const char *id, const char *language,
+		     const struct code_env *env, char ret[CODE_CONTEXT_MAX])
+{
+	char path[SANDBOX_PATH_MAX];
+	struct client_request request = {
+		.method = "POST", .path = path, .timeout_ms = CLIENT_WAIT_MS};
+	cleanup(answer_close) struct answer answer;
+	cleanup(buf_close) struct buf body;
+	struct err err;
+	int r = sandbox_path(id, "/context", path, &err);
+
+	answer_init(&answer);
+	buf_init(&body, BODY_MAX);
+	if (r == 0 && put_body(ret, language, env, &body) < 0)
+		r = err_set(&err, -EINVAL, ERR_INVALID_REQUEST,
+			    "variables must be UTF-8, and not too long");
+	request.body = (struct str){buf_at(&body), buf_len(&body)};
+	if (r == 0)
+		r = client_send(globals, &request, &answer, &err);
+	if (r == 0)
+		r = take_id(&answer, ret, &err);
+	if (r == 0)
+		return EXIT_OK;
+	client_failed(globals, &answer, r, &err);
+	return EXIT_NOT_RUN;
+}
+
+int code_context_remove(const struct globals *globals, const char *id, const char *context)
+{
+	char path[SANDBOX_PATH_MAX], suffix[CODE_CONTEXT_MAX + 16];
+	struct client_request request = {
+		.method = "DELETE", .path = path, .timeout_ms = CLIENT_WAIT_MS};
+	struct answer answer;
+	struct err err;
+
+	int r;
+
+	answer_init(&answer);
+	snprintf(suffix, sizeof(suffix), "/context/%s", context);
+	r = sandbox_path(id, suffix, path, &err);
+	if (r == 0)
+		r = client_send(globals, &request, &answer, &err);
+	if (r < 0)
+		screen_error("the context %s could not be removed: %s", context, err.sentence);
+	answer_close(&answer);
+	return r < 0 ? EXIT_NOT_RUN : EXIT_OK;
+}

@@ -1,0 +1,163 @@
+#include "cmd/berth/debug.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "cmd/berth/copy.h"
+#include "cmd/berth/screen.h"
+
+#define PLACE_MAX 64
+
+/*
+ * Read by node before the script. Workers and forked children read it as well: each process has its
+ * own files, of which the first thread's is the one that counts.
+ */
+static const char preload[] = "'use strict';\n"
+			      "const { isMainThread } = require('node:worker_threads');\n"
+			      "if (isMainThread) {\n"
+			      "  const limit = %" PRIu64 ";\n"
+			      "  const write = require('node:v8').writeHeapSnapshot;\n"
+			      "  const name = `%s/out/Heap.${process.pid}.heapsnapshot`;\n"
+			      "  process.on('exit', () => write(name));\n"
+			      "  if (limit) setTimeout(() => process.exit(), limit).unref();\n"
+			      "}\n";
+
+struct profile {
+	struct command *command;
+	const char *dir;
+	uint64_t limit_ms;
+	char place[PLACE_MAX]; /* inside: a directory of ours, for everybody */
+};
+
+static int set_remote(const struct profile *p, const char *name, struct remote *ret)
+{
+	char text[PLACE_MAX * 3];
+
+	if (strlen(p->command->id) > PLACE_MAX)
+		return EXIT_USAGE;
+	snprintf(text, sizeof(text), "%s:%s%s", p->command->id, p->place, name);
+	return remote_parse(text, ret) == EXIT_OK ? EXIT_OK : EXIT_USAGE;
+}
+
+/* --- before --- */
+
+static int make_place(struct haul *haul, const struct profile *p)
+{
+	struct remote out;
+	int r;
+
+	if (set_remote(p, "/out", &out) != EXIT_OK)
+		return haul_fail(haul, -EINVAL, "`%s` is no sandbox's ID",
+				 screen_text(str_of(p->command->id)).text);
+	/* Its name is what keeps others out: there is one user only, or those that --user names. */
+	r = remote_target(&out, "dir", &haul->target);
+	if (r == 0)
+		r = buf_printf(&haul->target, "?mode=0777");
+	return r < 0 ? haul_fail(haul, r, "out of memory") : haul_ask_long(haul, "PUT");
+}
+
+static int put_preload(struct haul *haul, const struct profile *p)
+{
+	cleanup_fd int fd = memfd_create("preload", MFD_CLOEXEC);
+	struct remote file;
+	int r;
+
+	if (fd < 0 || dprintf(fd, preload, p->limit_ms, p->place) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return haul_fail(haul, -EIO, "cannot make a file: %m");
+	set_remote(p, "/preload.cjs", &file);
+	r = remote_target(&file, "file", &haul->target);
+	if (r == 0)
+		r = buf_printf(&haul->target, "?mode=0644");
+	return r < 0 ? haul_fail(haul, r, "out of memory") : haul_send(haul, "PUT", fd, NULL, NULL);
+}
+
+/* --- after --- */
+
+static int fetch(struct haul *haul, const struct profile *p)
+{
+	struct copy copy = {.haul = haul, .local = p->dir, .is_recursive = true};
+	char contents[PLACE_MAX];
+
+	snprintf(contents, sizeof(contents), "/out/.");
+	set_remote(p, contents, &copy.remote);
+	return copy_out(&copy);
+}
+
+static int remove_place(struct haul *haul, const struct profile *p)
+{
+	struct remote place;
+	int r;
+
+	set_remote(p, "", &place);
+	r = remote_target(&place, "file", &haul->target);
+	if (r == 0)
+		r = buf_printf(&haul->target, "?recursive=1");
+	return r < 0 ? haul_fail(haul, r, "out of memory") : haul_ask(haul, "DELETE");
+}
+
+/* One step with signals heard meanwhile. */
+static int step(const struct profile *p, int (*act)(struct haul *, const struct profile *))
+{
+	struct haul haul;
+	int code = haul_init(&haul, p->command->globals);
+
+	if (code != EXIT_OK)
+		return EXIT_NOT_RUN;
+	code = haul_finish(&haul, act(&haul, p));
+	haul_close(&haul);
+	return code == EXIT_OK || code > 128 ? code : EXIT_NOT_RUN;
+}
+
+static int run_script(struct profile *p)
+{
+	struct command *command = p->command;
+	char *const *words = command->argv;
+	size_t count = command->argc;
+	char dir[PLACE_MAX * 2], file[PLACE_MAX * 2];
+	cleanup_free char **argv = calloc(count + 7, sizeof(*argv));
+	char *own[] = {(char *)"node", (char *)"--cpu-prof", dir, (char *)"-r", file, (char *)"--"};
+	int code;
+
+	if (!argv)
+		return EXIT_NOT_RUN;
+	snprintf(dir, sizeof(dir), "--cpu-prof-dir=%s/out", p->place);
+	snprintf(file, sizeof(file), "%s/preload.cjs", p->place);
+	memcpy(argv, own, sizeof(own));
+	memcpy(argv + array_len(own), words, count * sizeof(*argv));
+	command->argv = argv;
+	command->argc = count + array_len(own);
+	code = command_run(command);
+	command->argv = words;
+	command->argc = count;
+	return code;
+}
+
+int debug_profile(struct command *command, const char *dir, uint64_t limit_ms)
+{
+	struct profile p = {.command = command, .dir = dir, .limit_ms = limit_ms};
+	uint64_t random;
+	int code, fetched;
+
+	if (mkdir(dir, 0777) < 0 && errno != EEXIST) {
+		screen_error("cannot make %s: %m", screen_text(str_of(dir)).text);
+		return EXIT_NOT_RUN;
+	}
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return EXIT_NOT_RUN;
+	snprintf(p.place, sizeof(p.place), "/tmp/berth-profile-%016" PRIx64, random);
+	code = step(&p, make_place);
+	if (code != EXIT_OK)
+		return code;
+	code = step(&p, put_preload);
+	if (code == EXIT_OK)
+		code = run_script(&p);
+	fetched = code == EXIT_INTERRUPTED ? EXIT_OK : step(&p, fetch);
+	step(&p, remove_place);
+	return code == EXIT_OK ? fetched : code;
+}

@@ -1,0 +1,186 @@
+#include "cmd/berth/repl_input.h"
+
+#include "base/cleanup.h"
+
+struct scan {
+	enum kernel_language language;
+	struct str rest;
+	int depth;       /* of brackets, and of blocks of bash */
+	bool is_open;    /* a text or a comment has no end */
+	char last;       /* but for blanks and comments; '\n' at the beginning of a line */
+	bool is_command; /* the next word of bash is one */
+	bool is_block;   /* of Python */
+	bool is_joined;  /* the last line ends with a backslash */
+};
+
+static bool is_script(const struct scan *s)
+{
+	return s->language == KERNEL_JAVASCRIPT || s->language == KERNEL_TYPESCRIPT;
+}
+
+static void skip(struct scan *s, size_t len)
+{
+	len = len < s->rest.len ? len : s->rest.len;
+	s->rest.at += len;
+	s->rest.len -= len;
+}
+
+/* Behind the end; or there is none, and it is open. */
+static void skip_past(struct scan *s, struct str end, bool has_escapes)
+{
+	while (s->rest.len && !str_starts_with(s->rest, end))
+		skip(s, has_escapes && s->rest.at[0] == '\\' ? 2 : 1);
+	s->is_open = !s->rest.len;
+	skip(s, end.len);
+}
+
+/* One that is not meant to go over a line's end is over there, right or wrong. */
+static void skip_short(struct scan *s, char quote)
+{
+	skip(s, 1);
+	while (s->rest.len && s->rest.at[0] != quote && s->rest.at[0] != '\n')
+		skip(s, s->rest.at[0] == '\\' ? 2 : 1);
+	if (s->rest.len && s->rest.at[0] == quote)
+		skip(s, 1);
+}
+
+static void skip_text(struct scan *s)
+{
+	static const struct str triples[] = {{"\"\"\"", 3}, {"'''", 3}};
+	char quote = s->rest.at[0];
+
+	s->last = quote;
+	s->is_command = false;
+	if (s->language == KERNEL_BASH || quote == '`') {
+		skip(s, 1);
+		skip_past(s, (struct str){&quote, 1}, quote != '\'');
+		return;
+	}
+	for (size_t i = 0; s->language == KERNEL_PYTHON && i < array_len(triples); i++) {
+		if (!str_starts_with(s->rest, triples[i]))
+			continue;
+		skip(s, 3);
+		skip_past(s, triples[i], true);
+		return;
+	}
+	skip_short(s, quote);
+}
+
+/* True: there was one. */
+static bool skip_comment(struct scan *s)
+{
+	bool is_hash = s->rest.at[0] == '#' && !is_script(s);
+
+	/* In bash it begins a word: "${#a}" and "a#b" are none. */
+	if (is_hash && s->language == KERNEL_BASH && !s->is_command && s->last != ' ')
+		return false;
+	if (is_script(s) && str_starts_with(s->rest, STR("/*"))) {
+		skip(s, 2);
+		skip_past(s, STR("*/"), false);
+		return true;
+	}
+	if (!is_hash && !(is_script(s) && str_starts_with(s->rest, STR("//"))))
+		return false;
+	while (s->rest.len && s->rest.at[0] != '\n')
+		skip(s, 1);
+	return true;
+}
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '-' || (unsigned char)c >= 0x80;
+}
+
+static bool is_one_of(struct str word, const struct str *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (str_eq(word, words[i]))
+			return true;
+	return false;
+}
+
+static void take_word(struct scan *s)
+{
+	static const struct str opening[] = {{"if", 2}, {"do", 2}, {"case", 4}};
+	static const struct str closing[] = {{"fi", 2}, {"done", 4}, {"esac", 4}};
+	static const struct str before[] = {{"then", 4}, {"do", 2}, {"else", 4},
+					    {"elif", 4}, {"if", 2}, {"while", 5}};
+	struct str word = {s->rest.at, 0};
+
+	while (word.len < s->rest.len && is_letter(word.at[word.len]))
+		word.len++;
+	if (s->is_command && is_one_of(word, opening, array_len(opening)))
+		s->depth++;
+	if (s->is_command && is_one_of(word, closing, array_len(closing)))
+		s->depth--;
+	s->is_command = s->is_command && is_one_of(word, before, array_len(before));
+	s->last = word.at[word.len - 1];
+	skip(s, word.len);
+}
+
+static void take_sign(struct scan *s)
+{
+	char c = s->rest.at[0];
+	/* Of bash, whose patterns of a case have a bracket that nobody opened. */
+	bool is_round = (c == '(' || c == ')') && s->language == KERNEL_BASH;
+
+	if ((c == '(' || c == '[' || c == '{') && !is_round)
+		s->depth++;
+	if ((c == ')' || c == ']' || c == '}') && !is_round)
+		s->depth--;
+	if (c == '\\')
+		skip(s, 1); /* and what is behind it */
+	s->is_command = c == ';' || c == '|' || c == '&' || c == '(' || c == '{' || c == ')';
+	s->last = c;
+	skip(s, 1);
+}
+
+/* At the end of a line. */
+static void take_line(struct scan *s)
+{
+	if (s->language == KERNEL_PYTHON && s->depth <= 0 && s->last == ':')
+		s->is_block = true;
+	s->last = '\n';
+	s->is_command = true;
+	skip(s, 1);
+	if (s->language == KERNEL_PYTHON && s->depth <= 0 && s->rest.len && s->rest.at[0] == '@')
+		s->is_block = true;
+}
+
+static void step(struct scan *s)
+{
+	char c = s->rest.at[0];
+
+	if (c == '\n') {
+		take_line(s);
+	} else if (c == ' ' || c == '\t' || c == '\r') {
+		if (s->language == KERNEL_BASH && s->last != '\n')
+			s->last = ' ';
+		skip(s, 1);
+	} else if (str_starts_with(s->rest, STR("\\\n"))) {
+		skip(s, 2);
+		s->is_joined = !s->rest.len;
+	} else if (c == '"' || c == '\'' || (c == '`' && is_script(s))) {
+		skip_text(s);
+	} else if (!skip_comment(s)) {
+		is_letter(c) ? take_word(s) : take_sign(s);
+	}
+}
+
+static bool ends_empty(struct str text)
+{
+	return text.len >= 2 && text.at[text.len - 1] == '\n' && text.at[text.len - 2] == '\n';
+}
+
+bool repl_goes_on(enum kernel_language language, struct str text)
+{
+	struct scan s = {.language = language, .rest = text, .last = '\n', .is_command = true};
+
+	s.is_block = language == KERNEL_PYTHON && text.len && text.at[0] == '@';
+	while (s.rest.len)
+		step(&s);
+	if (s.is_open || s.is_joined || s.depth > 0)
+		return true;
+	return s.is_block && !ends_empty(text);
+}

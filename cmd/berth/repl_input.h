@@ -1,0 +1,20 @@
+/*
+ * When a piece of code that is typed line by line is over. Not a parser: brackets, texts and
+ * comments are told apart, and of bash the words that open and close a block.
+ */
+#ifndef BERTH_CMD_REPL_INPUT_H
+#define BERTH_CMD_REPL_INPUT_H
+
+#include <stdbool.h>
+
+#include "base/str.h"
+#include "proto/kernel.h"
+
+/*
+ * Could it go on? All lines so far, each with its new line. A block of Python goes on until an
+ * empty line, whatever opens something until that is closed, and a backslash at its end takes the
+ * next line.
+ */
+bool repl_goes_on(enum kernel_language language, struct str text);
+
+#endif
