@@ -1,36 +1,29 @@
 #include "container/caps.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
 #include <sys/capability.h>
 
-#include "base/cleanup.h"
+#include "proto/capability.h"
 
-static const cap_value_t wanted[] = {
-	CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,  CAP_FSETID,           CAP_KILL,
-	CAP_SETUID, CAP_SETGID,       CAP_SETPCAP, CAP_NET_BIND_SERVICE,
+/* clang-format off */
+static const cap_value_t numbers[CAPABILITY_COUNT] = {
+	[CAPABILITY_CHOWN]            = CAP_CHOWN,
+	[CAPABILITY_DAC_OVERRIDE]     = CAP_DAC_OVERRIDE,
+	[CAPABILITY_FOWNER]           = CAP_FOWNER,
+	[CAPABILITY_FSETID]           = CAP_FSETID,
+	[CAPABILITY_KILL]             = CAP_KILL,
+	[CAPABILITY_SETUID]           = CAP_SETUID,
+	[CAPABILITY_SETGID]           = CAP_SETGID,
+	[CAPABILITY_SETPCAP]          = CAP_SETPCAP,
+	[CAPABILITY_NET_BIND_SERVICE] = CAP_NET_BIND_SERVICE,
 };
+/* clang-format on */
 
-_Static_assert(array_len(wanted) <= CAPS_MAX, "all of them fit");
-
-int caps_of_sandbox(struct caps *ret)
+uint32_t caps_of_sandbox(void)
 {
-	ret->count = 0;
-	for (size_t i = 0; i < array_len(wanted); i++) {
-		char *name, *to = ret->names[ret->count];
+	uint32_t set = 0;
 
-		/* Asking for one that our bounding set lacks would make the runtime fail. */
-		if (cap_get_bound(wanted[i]) != 1)
-			continue;
-		name = cap_to_name(wanted[i]);
-		if (!name)
-			return -ENOMEM;
-		snprintf(to, sizeof(ret->names[0]), "%s", name);
-		cap_free(name);
-		for (; *to; to++)
-			*to = (char)toupper((unsigned char)*to);
-		ret->count++;
-	}
-	return 0;
+	/* Asking for one that our bounding set lacks would make the runtime fail. */
+	for (unsigned i = 0; i < CAPABILITY_COUNT; i++)
+		set |= cap_get_bound(numbers[i]) == 1 ? UINT32_C(1) << i : 0;
+	return set;
 }

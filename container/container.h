@@ -36,7 +36,9 @@ struct container_spec {
 	uint64_t generation;
 	char image[64];
 	bool is_read_only, is_ephemeral;
-	bool has_disk; /* from before: without it nothing is started */
+	bool has_disk;         /* from before: without it nothing is started */
+	bool is_strict;        /* init gives all that it starts the filter that ends them */
+	uint32_t capabilities; /* a set of proto/capability.h */
 	struct container_limits limits;
 	/* A list of proto/mounts.h, on the heap: there may be many sandboxes, and few that have it.
 	 * Whose the spec is, that is its owner's until container_prepare() is over. */

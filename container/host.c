@@ -160,8 +160,7 @@ static int fill(struct container_host *host, const struct container_host_config 
 	if (r < 0)
 		return r;
 	r = ids_new(&host->ids, host->sandboxes_fd, host->is_rootless, config->ids_mapped);
-	if (r == 0)
-		r = caps_of_sandbox(&host->caps);
+	host->caps = caps_of_sandbox();
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "cannot read the sandboxes' user ids: %s",
 			       strerror(-r));

@@ -34,8 +34,8 @@ struct container_host {
 	struct image_host image;
 	struct bind_sources sources; /* of container/binds.h */
 	struct pool *pool;           /* NULL: we are rootless */
-	struct caps caps;
-	char *filter; /* compiled, in base64; NULL: the runtime takes rules only */
+	uint32_t caps;               /* that a sandbox can have: a set of proto/capability.h */
+	char *filter;                /* compiled, in base64; NULL: the runtime takes rules only */
 	uint64_t memory_bytes;
 	uint64_t files_max;
 	int oom_score_adj; /* our own, which an init cannot go below */

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "container/keeper_state.h"
 #include "container/limits.h"
+#include "proto/capability.h"
 
 #define HELLO_WAIT_MS 2000
 
@@ -76,6 +77,7 @@ static uint32_t tell_known(struct keeper *k, bool is_counted_only)
 				continue;
 			running.is_frozen = is_frozen(sb);
 			running.is_ephemeral = sb->c.spec.is_ephemeral;
+			running.is_strict = sb->c.spec.is_strict;
 			if (is_up(sb))
 				tell(k, asker, KEEPER_RUNNING, keeper_running_fields, &running);
 			else
@@ -154,6 +156,8 @@ static int read_spec(const struct keeper_start *start, struct container_spec *re
 		.is_read_only = start->flags & KEEPER_START_READ_ONLY,
 		.is_ephemeral = start->flags & KEEPER_START_EPHEMERAL,
 		.has_disk = start->flags & KEEPER_START_HAS_DISK,
+		.is_strict = start->flags & KEEPER_START_STRICT,
+		.capabilities = start->capabilities,
 		.limits = {.memory_bytes = start->memory_bytes,
 			   .swap_bytes = start->swap_bytes,
 			   .cpu_milli = start->cpu_milli,
@@ -170,10 +174,14 @@ static int read_spec(const struct keeper_start *start, struct container_spec *re
 		memcpy(ret->image, start->image.at, start->image.len);
 	if (start->generation == 0)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "a generation is not 0");
-	if (start->flags &
-	    ~(uint32_t)(KEEPER_START_READ_ONLY | KEEPER_START_EPHEMERAL | KEEPER_START_HAS_DISK))
+	if (start->flags & ~(uint32_t)(KEEPER_START_READ_ONLY | KEEPER_START_EPHEMERAL |
+				       KEEPER_START_HAS_DISK | KEEPER_START_STRICT))
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "unknown flags %#x",
 			       start->flags);
+	if (start->capabilities & ~CAPABILITY_ALL)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "%#x are capabilities that no sandbox can have",
+			       start->capabilities & ~CAPABILITY_ALL);
 	if (start->image.len == 0 || memchr(start->image.at, '\0', start->image.len))
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "the image has no name");
 	return read_mounts(start->mounts, ret, err);

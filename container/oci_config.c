@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "container/cgroup_limits.h"
 #include "container/seccomp.h"
+#include "proto/capability.h"
 
 /* clang-format off */
 static const char *const masked[] = {
@@ -60,18 +61,21 @@ static int write_list(struct buf *out, const char *const *items, size_t count)
 	return r < 0 ? r : buf_append(out, "]", 1);
 }
 
-static int write_caps(struct buf *out, const struct caps *caps)
+static int write_caps(struct buf *out, uint32_t set)
 {
 	static const char *const sets[] = {"bounding", "effective", "permitted"};
-	const char *names[CAPS_MAX];
+	const char *names[CAPABILITY_COUNT];
+	unsigned count = 0;
 	int r = buf_printf(out, ",\"capabilities\":{");
 
-	for (unsigned i = 0; i < caps->count; i++)
-		names[i] = caps->names[i];
+	for (unsigned i = 0; i < CAPABILITY_COUNT; i++) {
+		if (set & UINT32_C(1) << i)
+			names[count++] = capability_names[i];
+	}
 	for (size_t i = 0; i < array_len(sets) && r == 0; i++) {
 		r = buf_printf(out, "%s\"%s\":", i ? "," : "", sets[i]);
 		if (r == 0)
-			r = write_list(out, names, caps->count);
+			r = write_list(out, names, count);
 	}
 	return r < 0 ? r : buf_printf(out, "}");
 }
@@ -104,6 +108,8 @@ static int write_process(struct buf *out, const struct container_host *host,
 	 * the processes of all sandboxes. */
 	if (r == 0 && !host->cgroup.can_limit_pids)
 		r = buf_printf(out, ",\"--processes\",\"%u\"", c->spec.limits.pids);
+	if (r == 0 && c->spec.is_strict)
+		r = buf_printf(out, ",\"--strict\"");
 	if (r == 0)
 		r = buf_printf(out,
 			       "],\"cwd\":\"/\",\"noNewPrivileges\":true,"
@@ -112,7 +118,7 @@ static int write_process(struct buf *out, const struct container_host *host,
 			       adj > 0 ? adj : 0);
 
 	if (r == 0)
-		r = write_caps(out, &host->caps);
+		r = write_caps(out, host->caps & c->spec.capabilities);
 	if (r == 0)
 		r = write_rlimits(out, &c->spec.limits);
 	return r < 0 ? r : buf_printf(out, "}");

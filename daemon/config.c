@@ -38,6 +38,7 @@ enum kind {
 	KIND_PREVIEW,
 	KIND_PREVIEW_URL,
 	KIND_BINDS,
+	KIND_TRUST, /* an object, so in the file alone */
 };
 
 struct setting {
@@ -75,6 +76,7 @@ static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_INIT_TIMEOUT]    = {"init_timeout",    KIND_TIMEOUT, false, AT(init_timeout_ms)},
 	[CONFIG_AUTOSTART]       = {"autostart",       KIND_FLAG,    false, AT(autostart)},
 	[CONFIG_ALLOW_BIND]      = {"allow_bind",      KIND_BINDS,   false, AT(allow_bind)},
+	[CONFIG_TRUST]           = {"trust",           KIND_TRUST,   true,  AT(trust)},
 };
 /* clang-format on */
 
@@ -88,6 +90,7 @@ void config_init(struct config *config)
 	config->viewer_timeout_ms = VIEWER_MS_DEFAULT;
 	config->memory_floor = CONFIG_FLOOR_DEFAULT;
 	config->init_timeout_ms = INIT_MS_DEFAULT;
+	trust_table_init(&config->trust);
 }
 
 const char *config_setting_name(enum config_setting setting)
@@ -381,6 +384,8 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 		return set_size(at, value, err);
 	case KIND_BINDS:
 		return add_bind(config, value, base_dir, err);
+	case KIND_TRUST:
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "must be an object");
 	case KIND_COUNT:
 		break;
 	}
@@ -393,6 +398,7 @@ struct file_values {
 	uint64_t number[CONFIG_SETTING_COUNT]; /* of those that are one */
 	bool flag[CONFIG_SETTING_COUNT];
 	struct json_strings list[CONFIG_SETTING_COUNT];
+	struct trust_words trust;
 	bool given[CONFIG_SETTING_COUNT];
 };
 
@@ -409,6 +415,8 @@ static enum json_type type_of(enum kind kind)
 		return JSON_SIZE;
 	if (kind == KIND_BINDS)
 		return JSON_STRINGS;
+	if (kind == KIND_TRUST)
+		return JSON_OBJECT;
 	return is_number(kind) ? JSON_UINT : JSON_STRING;
 }
 
@@ -418,6 +426,8 @@ static size_t offset_of(enum kind kind, size_t i)
 		return offsetof(struct file_values, flag[0]) + i;
 	if (kind == KIND_BINDS)
 		return offsetof(struct file_values, list[0]) + i * sizeof(struct json_strings);
+	if (kind == KIND_TRUST)
+		return offsetof(struct file_values, trust);
 	if (is_number(kind))
 		return offsetof(struct file_values, number[0]) + i * sizeof(uint64_t);
 	return offsetof(struct file_values, text[0]) + i * sizeof(struct str);
@@ -431,6 +441,7 @@ static int parse(struct arena *arena, struct str text, struct file_values *ret, 
 		fields[i].name = settings[i].name;
 		fields[i].type = type_of(settings[i].kind);
 		fields[i].offset = offset_of(settings[i].kind, i);
+		fields[i].fields = settings[i].kind == KIND_TRUST ? trust_fields : NULL;
 		fields[i].given = offsetof(struct file_values, given[0]) + i;
 	}
 	return json_parse_file(arena, text, fields, ret, err);
@@ -454,6 +465,7 @@ static int apply_file(struct config *config, struct str text, struct err *err)
 	int r;
 
 	arena_init(&arena, 4 * CONFIG_FILE_SIZE_MAX);
+	trust_words_init(&values.trust, &config->trust);
 	r = parse(&arena, text, &values, err);
 	if (r < 0)
 		return r;
@@ -471,6 +483,8 @@ static int apply_file(struct config *config, struct str text, struct err *err)
 			values.text[i] = values.flag[i] ? STR("true") : STR("false");
 		r = settings[i].kind == KIND_BINDS
 			    ? set_list(config, i, values.list[i], base_dir, err)
+		    : settings[i].kind == KIND_TRUST
+			    ? trust_table_take(&config->trust, &values.trust, err)
 			    : config_set(config, i, values.text[i], base_dir, err);
 		if (r < 0)
 			return err_wrap(err, r, "%s", settings[i].name);

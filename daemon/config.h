@@ -19,6 +19,7 @@
 #include "daemon/store.h"
 #include "proto/mounts_allowed.h"
 #include "proto/preview_url.h"
+#include "proto/trust_table.h"
 #include "proto/units.h"
 
 #define CONFIG_FILE_SIZE_MAX   (64 * 1024)
@@ -55,6 +56,7 @@ enum config_setting {
 	CONFIG_INIT_TIMEOUT,
 	CONFIG_AUTOSTART,
 	CONFIG_ALLOW_BIND,
+	CONFIG_TRUST,
 	CONFIG_SETTING_COUNT,
 };
 
@@ -85,6 +87,7 @@ struct config {
 	uint64_t memory_floor;               /* in bytes; 0: none */
 	/* "DIR[:ro]" each, one behind the other, and "" at the end: config_binds() reads them. */
 	char allow_bind[CONFIG_ALLOW_BIND_MAX];
+	struct trust_table trust;
 };
 
 void config_init(struct config *config);
@@ -96,9 +99,9 @@ const char *config_setting_name(enum config_setting setting);
 int config_read(struct config *config, const char *path, struct err *err);
 
 /*
- * One setting from its text; of `allow_bind` one more. A relative path counts from `base_dir`, NULL
- * being the current directory. The sentence says what is wrong with the value, not whose value it
- * is.
+ * One setting from its text; of `allow_bind` one more, and never `trust`, which is no text. A
+ * relative path counts from `base_dir`, NULL being the current directory. The sentence says what is
+ * wrong with the value, not whose value it is.
  */
 int config_set(struct config *config, enum config_setting setting, struct str value,
 	       const char *base_dir, struct err *err);

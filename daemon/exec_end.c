@@ -283,6 +283,8 @@ struct exec_end exec_judge_exit(const struct exec *e)
 			end.reason = EXEC_KILLED;
 		else if (end.signal == SIGKILL && !e->is_ending)
 			judge(e, &end);
+		else if (end.signal == SIGSYS && e->sb->is_strict && !e->is_sys_sent)
+			end.reason = EXEC_VIOLATION;
 	} else {
 		end.reason = EXEC_EXITED;
 		end.exit_code = WEXITSTATUS(status);

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -335,6 +336,7 @@ void exec_signal(struct exec *exec, int signal)
 {
 	struct agent_signal frame = {exec->number, (uint32_t)signal};
 
+	exec->is_sys_sent |= signal == SIGSYS;
 	if (exec->sb->agent && exec->state != EXEC_SPAWNING && exec->state != EXEC_ENDED)
 		agent_send(exec->sb->agent, &(struct channel_message){
 						    .head = {AGENT_SIGNAL, FRAME_VERSION, 0},

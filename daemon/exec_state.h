@@ -62,6 +62,7 @@ struct exec {
 	bool is_end_asked; /* it is not being ended yet, but its end will have to be proven */
 	bool is_kill_sent; /* ... and whoever can has been asked to */
 	bool is_lost;      /* ... but how it ended nobody will tell */
+	bool is_sys_sent;  /* SIGSYS, by a client: it proves nothing then */
 	bool is_stopped;   /* its main process exited while its sandbox was being stopped */
 	bool is_abandoned;
 	bool is_closed;

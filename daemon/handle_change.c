@@ -9,6 +9,7 @@
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
+#include "daemon/trust.h"
 
 #define ID_MADE_LEN 26
 
@@ -265,16 +266,23 @@ static int check_binds(const struct config *config, struct str mounts, struct er
 	return 0;
 }
 
-/* Over what `request` holds; on failure that is closed. */
-static int read_settings(struct exchange *x, struct settings_request *request, struct err *err)
+/* Over what `request` holds; `sb` may be NULL. On failure that is closed. */
+static int read_settings(struct exchange *x, const struct sandbox *sb,
+			 struct settings_request *request, struct err *err)
 {
 	const struct berthd *b = server_arg(exchange_server(x));
 	const char *before = request->settings.mounts.at;
+	const struct settings_limits limits = request->settings.limits;
+	const enum trust trust = request->settings.trust;
 	int r = settings_read(exchange_arena(x), exchange_buffered(x), request, err);
 
 	/* Mounts that stay are no reason to refuse another change. */
 	if (r == 0 && request->settings.mounts.at != before)
 		r = check_binds(&b->config, request->settings.mounts, err);
+	/* Nor are limits that the preset would not allow today. */
+	if (r == 0 && (request->settings.trust != trust ||
+		       !settings_limits_equal(&request->settings.limits, &limits)))
+		r = trust_settle(b->registry, sb, &request->settings, err);
 	if (r < 0)
 		settings_close(&request->settings);
 	return r;
@@ -295,7 +303,7 @@ void handle_sandbox_create(struct exchange *x)
 		return;
 	}
 	settings_init(&request.settings);
-	if (read_settings(x, &request, &err) < 0) {
+	if (read_settings(x, NULL, &request, &err) < 0) {
 		exchange_reply_err(x, &err);
 		return;
 	}
@@ -365,6 +373,7 @@ static int check_running(struct exchange *x, const struct sandbox_id *id, struct
 
 void handle_sandbox_put(struct exchange *x)
 {
+	struct berthd *b = server_arg(exchange_server(x));
 	struct settings_request request = {.is_strict = true};
 	struct sandbox_id id;
 	struct err err;
@@ -373,7 +382,7 @@ void handle_sandbox_put(struct exchange *x)
 	if (r == 0)
 		return;
 	if (r > 0)
-		r = read_settings(x, &request, &err);
+		r = read_settings(x, registry_find(b->registry, &id), &request, &err);
 	if (r == 0)
 		r = check_running(x, &id, &request.settings, &err);
 	if (r < 0)

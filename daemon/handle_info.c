@@ -18,6 +18,7 @@
 #include "proto/http.h"
 #include "proto/json.h"
 #include "proto/time_text.h"
+#include "proto/trust_table.h"
 
 void handle_health(struct exchange *x)
 {
@@ -213,6 +214,7 @@ static void put_limits(struct json_writer *w, const struct berthd *d)
 	put_int(w, "connections", d->limits.connections);
 	json_object_end(w);
 	put_defaults(w, keeper_defaults(registry_keeper(d->registry)));
+	trust_table_write(&d->config.trust, w);
 }
 
 static void put_places(struct json_writer *w, struct arena *arena, const struct berthd *d)

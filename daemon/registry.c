@@ -74,6 +74,11 @@ struct events *registry_events(const struct registry *registry)
 	return registry->events;
 }
 
+const struct trust_table *registry_trust(const struct registry *registry)
+{
+	return registry->config.trust;
+}
+
 struct keeper *registry_keeper(const struct registry *registry)
 {
 	return registry->keeper;

@@ -32,8 +32,9 @@ struct registry_config {
 	const char *run_dir;
 	struct logs *logs;
 	struct capacity_limits limits;
-	bool autostart;           /* sandboxes that ran when the machine went down */
-	unsigned init_timeout_ms; /* how long an init may be silent that is waited for */
+	const struct trust_table *trust; /* may change, but stays where it is */
+	bool autostart;                  /* sandboxes that ran when the machine went down */
+	unsigned init_timeout_ms;        /* how long an init may be silent that is waited for */
 	struct ports_config ports;
 	int keeper_fd; /* connected to <run>/keeper.sock; owned once registry_new() succeeds */
 	/* The facts are loaded and the keeper has said what runs; or err says why not. Once. */
@@ -73,6 +74,7 @@ struct wallclock *registry_clock(const struct registry *registry);
 struct logs *registry_logs(const struct registry *registry);
 struct events *registry_events(const struct registry *registry);
 struct keeper *registry_keeper(const struct registry *registry);
+const struct trust_table *registry_trust(const struct registry *registry);
 const char *registry_run_dir(const struct registry *registry);
 struct capacity *registry_capacity(const struct registry *registry);
 struct idempotency *registry_keys(const struct registry *registry);

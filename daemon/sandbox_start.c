@@ -25,6 +25,7 @@
 #include "daemon/sandbox_state.h"
 #include "daemon/sandbox_still.h"
 #include "daemon/session.h"
+#include "daemon/trust.h"
 #include "daemon/usage.h"
 #include "daemon/vigil.h"
 
@@ -205,11 +206,13 @@ static void ask_keeper(struct sandbox *sb)
 		.mounts = s->mounts,
 	};
 
-	if (allowance_check(sb->registry, &s->limits, &err) < 0) {
+	if (allowance_check(sb->registry, &s->limits, &err) < 0 ||
+	    trust_start(sb->registry, s->trust, &start, &err) < 0) {
 		fail_start(sb, &err);
 		return;
 	}
 	sb->is_ephemeral = s->is_ephemeral;
+	sb->is_strict = start.flags & KEEPER_START_STRICT;
 	sb->phase = PHASE_KEEPER;
 	sb->call.done = on_started;
 	keeper_start(keeper_of(sb), &sb->call, &start);
@@ -284,6 +287,7 @@ void sandbox_adopt(struct sandbox *sb, const struct keeper_running *running)
 {
 	sb->is_seen = true;
 	sb->is_ephemeral = running->is_ephemeral;
+	sb->is_strict = running->is_strict;
 	if (sb->is_kill_owed) {
 		sandbox_kill(sb);
 	} else if (is_start_open(sb)) {

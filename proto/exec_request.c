@@ -407,6 +407,7 @@ static const char *const reasons[] = {
 	[EXEC_NOT_STARTED] = "not_started",
 	[EXEC_LOST]        = "lost",
 	[EXEC_CPU_LIMIT]   = "cpu_limit",
+	[EXEC_VIOLATION]   = "security_violation",
 };
 /* clang-format on */
 

@@ -95,7 +95,8 @@ enum exec_reason {
 	EXEC_KILLED,
 	EXEC_NOT_STARTED,
 	EXEC_LOST,
-	EXEC_CPU_LIMIT, /* numbers are stored: the last stays the last */
+	EXEC_CPU_LIMIT,
+	EXEC_VIOLATION, /* numbers are stored: the last stays the last */
 	EXEC_REASON_COUNT,
 };
 

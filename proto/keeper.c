@@ -25,6 +25,7 @@ const struct frame_field keeper_start_fields[] = {
 	BYTES(keeper_start, id, KEEPER_ID_MAX),
 	U64(keeper_start, generation),
 	U32(keeper_start, flags),
+	U32(keeper_start, capabilities),
 	BYTES(keeper_start, image, KEEPER_IMAGE_MAX),
 	U64(keeper_start, memory_bytes),
 	U64(keeper_start, swap_bytes),
@@ -55,6 +56,7 @@ const struct frame_field keeper_running_fields[] = {
 	U32(keeper_running, pid),
 	UP_TO(keeper_running, is_frozen, 1),
 	UP_TO(keeper_running, is_ephemeral, 1),
+	UP_TO(keeper_running, is_strict, 1),
 	END,
 };
 

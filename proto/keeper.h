@@ -105,6 +105,7 @@ enum keeper_start_flags {
 		1, /* the root; /workspace, /tmp, /run and /dev/shm stay writable */
 	KEEPER_START_EPHEMERAL = 2, /* its disk is a tmpfs, and ends with it */
 	KEEPER_START_HAS_DISK = 4,  /* from an earlier start: a new one is not what it wants */
+	KEEPER_START_STRICT = 8,    /* whoever tries what only an attack needs is ended by SIGSYS */
 };
 
 /*
@@ -134,7 +135,8 @@ struct keeper_start {
 	struct str id;
 	uint64_t generation;
 	uint32_t flags;
-	struct str image; /* a name below <state>/images, or "host" */
+	uint32_t capabilities; /* of root inside: a set of proto/capability.h */
+	struct str image;      /* a name below <state>/images, or "host" */
 	uint64_t memory_bytes;
 	uint64_t swap_bytes;
 	uint32_t cpu_milli; /* 1500: one and a half */
@@ -160,7 +162,7 @@ struct keeper_running {
 	struct str id;
 	uint64_t generation;
 	uint32_t pid; /* of init, as the host sees it */
-	uint32_t is_frozen, is_ephemeral;
+	uint32_t is_frozen, is_ephemeral, is_strict;
 };
 
 /*

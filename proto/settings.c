@@ -17,8 +17,8 @@
 
 /* A body as it is read; what it does not name keeps the value that was there before. */
 struct body {
-	struct str id, image;
-	bool id_given, image_given;
+	struct str id, image, trust;
+	bool id_given, image_given, trust_given;
 	bool start, is_read_only, is_ephemeral;
 	struct settings_limits_body limits;
 	struct json_map env, labels;
@@ -56,6 +56,7 @@ static const struct json_field network_fields[] = {
 static const struct json_field body_fields[] = {
 	{ "id",                JSON_STRING,  AT(id),    false, AT(id_given) },
 	{ "image",             JSON_STRING,  AT(image), false, AT(image_given) },
+	{ "trust",             JSON_STRING,  AT(trust), false, AT(trust_given) },
 	{ "start",             JSON_BOOL,    AT(start) },
 	{ "read_only",         JSON_BOOL,    AT(is_read_only) },
 	{ "ephemeral",         JSON_BOOL,    AT(is_ephemeral) },
@@ -185,6 +186,7 @@ static bool is_image_name(struct str name)
 static int check_names(const struct body *b, struct err *err)
 {
 	struct sandbox_id id;
+	enum trust trust;
 
 	if (b->id_given && sandbox_id_parse(b->id, &id) < 0)
 		return refuse(err, "id must be 1 to 63 letters, digits and hyphens, with no hyphen "
@@ -192,6 +194,8 @@ static int check_names(const struct body *b, struct err *err)
 	if (b->image_given && !is_image_name(b->image))
 		return refuse(err, "image must be a name of 1 to 63 letters, digits, \".\", \"_\" "
 				   "and \"-\", beginning with a letter or a digit");
+	if (b->trust_given && trust_parse(b->trust, &trust) < 0)
+		return refuse(err, "trust must be " TRUST_NAMES);
 	return 0;
 }
 
@@ -293,6 +297,8 @@ static int take_body(const struct body *b, struct settings *settings, struct err
 	settings->is_ephemeral = b->is_ephemeral;
 	if (b->image_given)
 		memcpy(settings->image, b->image.at, b->image.len + 1);
+	if (b->trust_given)
+		trust_parse(b->trust, &settings->trust);
 	if (b->env_given)
 		replace(&settings->env, env);
 	if (b->labels_given)
@@ -422,9 +428,10 @@ bool settings_start_alike(const struct settings *a, const struct settings *b)
 {
 	const struct settings_limits *x = &a->limits, *y = &b->limits;
 
-	return strcmp(a->image, b->image) == 0 && a->is_read_only == b->is_read_only &&
-	       a->is_ephemeral == b->is_ephemeral && str_eq(a->mounts, b->mounts) &&
-	       x->files == y->files && x->file_size == y->file_size && x->inodes == y->inodes;
+	return strcmp(a->image, b->image) == 0 && a->trust == b->trust &&
+	       a->is_read_only == b->is_read_only && a->is_ephemeral == b->is_ephemeral &&
+	       str_eq(a->mounts, b->mounts) && x->files == y->files &&
+	       x->file_size == y->file_size && x->inodes == y->inodes;
 }
 
 /* Not by memcmp: a struct has holes. */
@@ -444,6 +451,11 @@ void settings_write(const struct settings *settings, struct json_writer *w)
 {
 	json_key(w, "image");
 	json_text(w, settings->image);
+	json_key(w, "trust");
+	if (settings->trust)
+		json_text(w, trust_name(settings->trust));
+	else
+		json_null(w);
 	json_key(w, "read_only");
 	json_bool(w, settings->is_read_only);
 	json_key(w, "ephemeral");

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "proto/json.h"
+#include "proto/trust.h"
 
 #define SETTINGS_ENV_MAX    (256 * 1024) /* names and values together */
 #define SETTINGS_LABELS_MAX (16 * 1024)
@@ -55,6 +56,7 @@ struct settings_times {
  */
 struct settings {
 	char image[64];
+	enum trust trust; /* its limits are in `limits`, the rest is looked up at each start */
 	bool is_read_only;
 	bool is_ephemeral;      /* its disk is in memory, and new at each start */
 	bool keep_alive;        /* never idle; only max_awake ends that */

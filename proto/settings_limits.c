@@ -118,10 +118,8 @@ static void write_part(struct json_writer *w, const char *key, uint32_t milli)
 		json_null(w);
 }
 
-void settings_write_limits(const struct settings *settings, struct json_writer *w)
+void settings_limits_write(const struct settings_limits *limits, struct json_writer *w)
 {
-	const struct settings_limits *limits = &settings->limits;
-
 	json_key(w, "limits");
 	json_object(w);
 	write_limit(w, "memory", limits->memory_bytes);
@@ -136,6 +134,11 @@ void settings_write_limits(const struct settings *settings, struct json_writer *
 	write_limit(w, "inodes", limits->inodes);
 	write_limit(w, "output_bytes", limits->output_bytes);
 	json_object_end(w);
+}
+
+void settings_write_limits(const struct settings *settings, struct json_writer *w)
+{
+	settings_limits_write(&settings->limits, w);
 }
 
 bool settings_limits_keep(const struct settings_limits *a, const struct settings_limits *b)

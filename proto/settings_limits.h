@@ -15,5 +15,7 @@ extern const struct json_field settings_limits_fields[];
 struct settings_limits_body settings_limits_give(const struct settings_limits *limits);
 int settings_limits_check(const struct settings_limits_body *body, struct err *err);
 struct settings_limits settings_limits_take(const struct settings_limits_body *body);
+/* "limits", into an object that the caller has opened. */
+void settings_limits_write(const struct settings_limits *limits, struct json_writer *w);
 
 #endif

@@ -154,7 +154,7 @@ static int take_cwd(struct launch *l)
 static int take_filter(struct launch *l)
 {
 	sigset_t none;
-	int error = filter_apply();
+	int error = filter_apply(l->launcher->is_strict);
 
 	sigemptyset(&none);
 	if (error == 0 && sigprocmask(SIG_SETMASK, &none, NULL) < 0)

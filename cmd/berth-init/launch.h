@@ -21,6 +21,7 @@
 struct launcher {
 	int proc_fd;                     /* the sandbox's /proc, as it was when init started */
 	int pts_fd;                      /* its /dev/pts, then; -1: there was none */
+	bool is_strict;                  /* see filter.h */
 	char oom_score_adj[NUMBER_SIZE]; /* for execs: above init's own */
 	struct rlimit old_files;         /* what init itself was given */
 	struct watchdog watchdog;

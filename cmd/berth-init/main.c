@@ -189,7 +189,7 @@ static int harden(struct init *init, rlim_t processes)
 	return 0;
 }
 
-static int run(rlim_t processes)
+static int run(rlim_t processes, bool is_strict)
 {
 	/* Mostly never touched, so it costs address space only. */
 	struct init *init = mmap(NULL, sizeof(*init), PROT_READ | PROT_WRITE,
@@ -204,6 +204,7 @@ static int run(rlim_t processes)
 	 * it out in silence. */
 	if (prctl(PR_GET_SECCOMP) != SECCOMP_MODE_FILTER)
 		return fail("the runtime has not installed the system call filter", 0);
+	init->launcher.is_strict = is_strict;
 	error = harden(init, processes);
 	if (error < 0)
 		return fail("cannot protect itself", error);
@@ -242,6 +243,8 @@ static rlim_t parse_processes(const char *text)
 
 int main(int argc, char **argv)
 {
+	bool is_strict = false;
+
 	if (argc == 1 && getpid() != 1 && strcmp(argv[0], ARGS_WORKER) == 0)
 		return work_run();
 	if (argc > 1 && getpid() != 1 && strcmp(argv[0], ARGS_SESSION) == 0)
@@ -251,13 +254,18 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "--help") == 0)
 		return say(
 			1,
-			"Usage: berth-init [--processes N]\n\n"
+			"Usage: berth-init [--processes N] [--strict]\n\n"
 			"The first process of each sandbox. The OCI runtime starts it with the\n"
 			"sandbox's bound agent socket as descriptor 3; it is of no use by hand.\n"
-			"--processes limits the processes of its user namespace (RLIMIT_NPROC).\n");
+			"--processes limits the processes of its user namespace (RLIMIT_NPROC);\n"
+			"--strict ends by SIGSYS whatever tries what only an attack needs.\n");
+	if (argc > 1 && strcmp(argv[argc - 1], "--strict") == 0) {
+		is_strict = true;
+		argc--;
+	}
 	if (argc == 3 && strcmp(argv[1], "--processes") == 0 && parse_processes(argv[2]))
-		return run(parse_processes(argv[2]));
+		return run(parse_processes(argv[2]), is_strict);
 	if (argc != 1)
-		return fail("only --processes N, --version and --help are understood", 0);
-	return run(RLIM_INFINITY);
+		return fail("only --processes N, --strict, --version and --help are understood", 0);
+	return run(RLIM_INFINITY, is_strict);
 }

@@ -177,6 +177,7 @@ static const struct {
 	{ "timeout",     "the command ran out of time and was ended" },
 	{ "oom",         "the command ran out of memory and was killed" },
 	{ "cpu_limit",   "the command was ended" },
+	{ "security_violation", "the command tried what its sandbox forbids, and was killed" },
 	{ "killed",      "it was killed: told to end, or its sandbox was stopped or removed" },
 	{ "not_started", "the command could not be started" },
 	{ "lost",        "how the command ended is not known" },

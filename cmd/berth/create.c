@@ -9,6 +9,7 @@
 
 enum {
 	CREATE_IMAGE,
+	CREATE_TRUST,
 	CREATE_MEMORY,
 	CREATE_MEMORY_THRESHOLD,
 	CREATE_CPUS,
@@ -52,6 +53,7 @@ static int run(const struct call *call)
 {
 	const struct settings_flags settings = {
 		.image = call->values[CREATE_IMAGE],
+		.trust = call->values[CREATE_TRUST],
 		.memory = call->values[CREATE_MEMORY],
 		.memory_threshold = call->values[CREATE_MEMORY_THRESHOLD],
 		.cpus = call->values[CREATE_CPUS],
@@ -107,6 +109,7 @@ static int run(const struct call *call)
 /* clang-format off */
 static const struct flag flags[] = {
 	[CREATE_IMAGE]        = { "--image",        "NAME",     "what the sandbox is made of (host)" },
+	[CREATE_TRUST]        = { "--trust",        "PRESET",   "how far its code is trusted: high, medium, low, untrusted" },
 	[CREATE_MEMORY]       = { "--memory",       "SIZE",     "the most memory: 512M, 2G" },
 	[CREATE_MEMORY_THRESHOLD] = { "--memory-threshold", "PART", "tell, by an event, when so much of it is held: 0.8" },
 	[CREATE_CPUS]         = { "--cpus",         "NUMBER",   "the most processors: 1.5" },
@@ -134,6 +137,7 @@ static const struct flag flags[] = {
 static const struct example examples[] = {
 	{ "berth create",                             "prints the ID of a new sandbox" },
 	{ "berth create web --memory 1G --cpus 2",    "with a name and limits" },
+	{ "berth create job --trust untrusted",       "for code of strangers" },
 	{ "berth create --start",                     "and starts it" },
 	{ "berth create dev -v ~/src:/workspace/src:ro", "with a folder of this machine, if the daemon allows it" },
 	{ "berth create job --sleep-after 1m --delete-after 1d", "for a while only" },

@@ -55,6 +55,7 @@ static void print_state(const struct sandbox_info *info)
 	print_str("state", info->state);
 	screen_row("generation", "%" PRIu64, info->generation);
 	print_str("image", info->image);
+	print_str("trust", info->trust);
 	print_str("created", info->created_at);
 	print_str("started", info->started_at);
 	print_str("last active", info->last_active_at);

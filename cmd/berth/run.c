@@ -19,6 +19,7 @@ enum {
 	RUN_TIMEOUT,
 	RUN_STDIN,
 	RUN_IMAGE,
+	RUN_TRUST,
 	RUN_MEMORY,
 	RUN_MEMORY_THRESHOLD,
 	RUN_CPUS,
@@ -87,6 +88,7 @@ static int make_sandbox(const struct call *call, struct sandbox_id *ret, struct 
 	bool is_passing = call->values[RUN_RM] && !call->values[RUN_NAME];
 	struct settings_flags settings = {
 		.image = call->values[RUN_IMAGE],
+		.trust = call->values[RUN_TRUST],
 		.memory = call->values[RUN_MEMORY],
 		.memory_threshold = call->values[RUN_MEMORY_THRESHOLD],
 		.cpus = call->values[RUN_CPUS],
@@ -198,6 +200,7 @@ static const struct flag flags[] = {
 	[RUN_TIMEOUT]      = { "--timeout",      "DURATION",   "end it after so long: 500ms, 30s, 10m" },
 	[RUN_STDIN]        = { "--stdin",        NULL,         "pass our standard input on", "-i" },
 	[RUN_IMAGE]        = { "--image",        "NAME",       "what the sandbox is made of (host)" },
+	[RUN_TRUST]        = { "--trust",        "PRESET",     "how far its code is trusted: high, medium, low, untrusted" },
 	[RUN_MEMORY]       = { "--memory",       "SIZE",       "the most memory: 512M, 2G" },
 	[RUN_MEMORY_THRESHOLD] = { "--memory-threshold", "PART", "tell, by an event, when so much of it is held: 0.8" },
 	[RUN_CPUS]         = { "--cpus",         "NUMBER",     "the most processors: 1.5" },

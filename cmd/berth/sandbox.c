@@ -119,6 +119,7 @@ static const struct json_field info_fields[] = {
 	{ "started_at",     JSON_STRING, AT(started_at) },
 	{ "last_active_at", JSON_STRING, AT(last_active_at) },
 	{ "restart_needed", JSON_BOOL,   AT(restart_needed) },
+	{ "trust",          JSON_STRING, AT(trust) },
 	{ "read_only",      JSON_BOOL,   AT(is_read_only) },
 	{ "ephemeral",      JSON_BOOL,   AT(is_ephemeral) },
 	{ "sleep_after",    JSON_STRING, AT(sleep_after) },

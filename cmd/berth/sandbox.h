@@ -41,7 +41,7 @@ struct sandbox_port {
 
 /* As far as it was told. */
 struct sandbox_info {
-	struct str id, state, image, created_at, started_at, last_active_at;
+	struct str id, state, image, trust, created_at, started_at, last_active_at;
 	uint64_t generation;
 	bool is_read_only, is_ephemeral, restart_needed, keep_alive, hold_open_sockets;
 	struct str sleep_after, max_awake, stop_after, delete_after, stop_grace, sleep_mode;

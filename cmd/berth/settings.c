@@ -75,6 +75,7 @@ static int check_words(const struct settings_flags *flags, struct err *err)
 		{"--stop-grace", flags->stop_grace},
 	};
 	enum sleep_mode mode;
+	enum trust trust;
 	uint64_t bytes;
 	int r = 0;
 
@@ -89,6 +90,9 @@ static int check_words(const struct settings_flags *flags, struct err *err)
 	if (r == 0 && flags->sleep_mode && sleep_mode_parse(str_of(flags->sleep_mode), &mode) < 0)
 		r = err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			    "--sleep-mode wants freeze, stop or auto");
+	if (r == 0 && flags->trust && trust_parse(str_of(flags->trust), &trust) < 0)
+		r = err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
+			    "--trust wants high, medium, low or untrusted");
 	return r;
 }
 
@@ -201,6 +205,7 @@ int settings_body(const struct settings_flags *flags, const char *id, bool start
 	json_object(&w);
 	write_text(&w, "id", id);
 	write_text(&w, "image", flags->image);
+	write_text(&w, "trust", flags->trust);
 	write_limits(&w, flags, &numbers);
 	write_text(&w, "sleep_after", flags->sleep_after);
 	write_text(&w, "sleep_mode", flags->sleep_mode);

@@ -10,7 +10,8 @@
 
 /* NULL: not given. */
 struct settings_flags {
-	const char *image, *memory, *memory_threshold, *cpus, *cpu_time, *pids, *disk, *inodes;
+	const char *image, *trust, *memory, *memory_threshold, *cpus, *cpu_time, *pids, *disk,
+		*inodes;
 	const char *sleep_after, *sleep_mode, *max_awake, *stop_after, *stop_grace, *delete_after;
 	bool read_only, ephemeral, keep_alive, hold_open_sockets;
 	struct mounts_flags mounts;

@@ -13,6 +13,7 @@ const struct help_setting help_settings[] = {
 	{ CONFIG_VIEWER_TIMEOUT,  "how long a terminal waits for a viewer that takes nothing (30s)" },
 	{ CONFIG_AUTOSTART,       "true: start again what ran with autostart when the machine went down" },
 	{ CONFIG_INIT_TIMEOUT,    "how long a sandbox's init may be silent that is waited for (30s)" },
+	{ CONFIG_TRUST,           "what \"high\", \"medium\", \"low\" and \"untrusted\" mean: limits, capabilities, seccomp" },
 	{ CONFIG_SETTING_COUNT },
 };
 

@@ -406,6 +406,7 @@ static int load_sandboxes(struct program *p, struct err *err)
 				 .run_dir = b->config.paths.run_dir,
 				 .logs = p->logs,
 				 .limits = limits_of(b),
+				 .trust = &b->config.trust,
 				 .autostart = b->config.autostart,
 				 .init_timeout_ms = b->config.init_timeout_ms,
 				 .ports = {b->preview_url, b->preview_bound.host[0] != '\0',

@@ -20,11 +20,13 @@
 #include "container/dir.h"
 #include "container/host_state.h"
 #include "container/tree.h"
+#include "proto/capability.h"
 #include "proto/keeper.h"
 #include "tests/container/ground.h"
 #include "tests/unit/tap.h"
 
-static const struct container_spec plain = {.id = {"t0"}, .generation = 7, .image = "host"};
+static const struct container_spec plain = {
+	.id = {"t0"}, .generation = 7, .image = "host", .capabilities = CAPABILITY_ALL};
 
 static double now_ms(void)
 {

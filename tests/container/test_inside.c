@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "container/dir.h"
 #include "container/host_state.h"
+#include "proto/capability.h"
 #include "tests/container/ground.h"
 #include "tests/unit/tap.h"
 
@@ -37,7 +38,8 @@ static void test_identity(struct ground *ground, struct container *c, int peer)
 	check_str(line_value(status, "Seccomp:"), "2");
 	check_str(line_value(status, "CapInh:"), "0000000000000000");
 	check_str(line_value(status, "CapAmb:"), "0000000000000000");
-	/* caps.h: CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE */
+	/* proto/capability.h: CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP
+	 * NET_BIND_SERVICE */
 	check_str(line_value(status, "CapEff:"), "00000000000005fb");
 	check_str(line_value(status, "CapPrm:"), "00000000000005fb");
 	check_str(line_value(status, "CapBnd:"), "00000000000005fb");
@@ -222,7 +224,8 @@ static void test_quotas(int peer)
 
 static int body(struct ground *ground)
 {
-	struct container_spec spec = {.id = {"t0"}, .generation = 1, .image = "host"};
+	struct container_spec spec = {
+		.id = {"t0"}, .generation = 1, .image = "host", .capabilities = CAPABILITY_ALL};
 	struct err err = {0};
 	struct container c;
 	int peer;

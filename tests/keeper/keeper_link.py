@@ -10,6 +10,7 @@ HELLO, START, KILL, REMOVE, FORGET, GROUP_NEW, GROUP_END, STATS, USAGE, ADOPT, G
 FREEZE, THAW = 12, 13
 LIMIT = 15
 WELCOME, RUNNING, STARTED, EXITED, DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, ADOPTED = range(64, 74)
+ALL_CAPABILITIES = 0x1ff
 CAN_FREEZE, HAS_GROUPS, HAS_RANGES, IS_ROOTLESS = 8, 16, 32, 64
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../base/err.h"), encoding="utf-8") as header:
     ERRORS = dict(enumerate(name.lower() for name in re.findall(r"^\tERR_([A-Z_]+),", header.read(), re.M)))
@@ -17,13 +18,13 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../base/e
 # s: bytes, I: u32, Q: u64
 FIELDS = {
     HELLO: "version:I", KILL: "id:s generation:Q", REMOVE: "id:s generation:Q",
-    START: "id:s generation:Q flags:I image:s memory_bytes:Q swap_bytes:Q cpu_milli:I pids:I "
+    START: "id:s generation:Q flags:I capabilities:I image:s memory_bytes:Q swap_bytes:Q cpu_milli:I pids:I "
            "files:I file_size:Q disk_bytes:Q inodes:Q mounts:s",
     LIMIT: "id:s generation:Q memory_bytes:Q swap_bytes:Q cpu_milli:I pids:I disk_bytes:Q",
     FORGET: "id:s generation:Q", GROUP_NEW: "id:s generation:Q",
     GROUP_END: "id:s generation:Q group:I", GROUP_OPEN: "id:s generation:Q group:I", STATS: "id:s generation:Q", USAGE: "id:s generation:Q",
     WELCOME: "version:I abilities:I known:I runtime:s warning:s memory_bytes:Q pids:I files:I",
-    RUNNING: "id:s generation:Q pid:I is_frozen:I is_ephemeral:I", STARTED: "pid:I groups:I has_counter:I has_usage:I",
+    RUNNING: "id:s generation:Q pid:I is_frozen:I is_ephemeral:I is_strict:I", STARTED: "pid:I groups:I has_counter:I has_usage:I",
     FREEZE: "id:s generation:Q", THAW: "id:s generation:Q",
     EXITED: "id:s generation:Q status:I is_known:I oom_kills:Q", DONE: "",
     FAILED: "code:I sentence:s", GROUP: "group:I",
@@ -43,7 +44,7 @@ def encode(kind, tag, **values):
     body = b""
     for field in FIELDS[kind].split():
         name, form = field.split(":")
-        value = values.get(name, "" if form == "s" else 0)
+        value = values.get(name, "" if form == "s" else ALL_CAPABILITIES if name == "capabilities" else 0)
         if form == "s":
             value = value if isinstance(value, bytes) else value.encode()
             body += struct.pack("<I", len(value)) + value

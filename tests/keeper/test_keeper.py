@@ -158,7 +158,7 @@ def test_bad_fields(place):
         refused(link.ask(k.START, id="one", generation=1, image=image), "invalid_request")
     refused(link.ask(k.START, id="one", generation=1, image="nothing"), "not_found")
     refused(link.ask(k.START, id="one", generation=0, image="host"), "invalid_request")
-    refused(link.ask(k.START, id="one", generation=1, image="host", flags=8), "invalid_request")
+    refused(link.ask(k.START, id="one", generation=1, image="host", flags=16), "invalid_request")
     for kind in (k.STATS, k.GROUP_NEW, k.GROUP_OPEN, k.GROUP_END, k.FREEZE, k.THAW, k.KILL, k.LIMIT):
         refused(link.ask(kind, id="one", generation=1), "not_found")
     link.tag += 1

@@ -12,7 +12,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.M)
 OURS = [
     ("base/*", ["base/*"]),
     ("proto/*", ["base/*", "proto/*"]),
-    ("container/*", ["base/*", "proto/frame*", "proto/keeper*", "proto/mounts*", "proto/sandbox_id*", "container/*"]),
+    ("container/*", ["base/*", "proto/capability*", "proto/frame*", "proto/keeper*", "proto/mounts*", "proto/sandbox_id*", "container/*"]),
     ("daemon/*", ["base/*", "proto/*", "daemon/*"]),
     ("cmd/manual/*", ["base/*", "daemon/config.h", "cmd/*.h"]),
     ("cmd/berthd*", ["base/*", "proto/*", "daemon/*", "cmd/berthd/*", "cmd/*.h"]),

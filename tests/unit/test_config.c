@@ -120,6 +120,9 @@ static void test_bad_fields(void)
 		{"{\"memory_floor\": \"much\"}",         {"memory_floor", "size"}},
 		{"{\"drain\": \"1s\", \"drain\": \"2s\"}", {"drain", ""}},
 		{"{\"socket\": \"a\\u0000b\"}",          {"socket", ""}},
+		{"{\"trust\": \"low\"}",               {"trust", ""}},
+		{"{\"trust\": {\"some\": {}}}",        {"trust.some", ""}},
+		{"{\"trust\": {\"low\": {\"seccomp\": \"\\u00e4\"}}}", {"trust: low: ", "\"strict\""}},
 	};
 	/* clang-format on */
 	struct config c;
@@ -276,6 +279,13 @@ static void test_apply(void)
 	check(config_apply(&running, &next) == (1u << CONFIG_LISTEN | 1u << CONFIG_TOKEN_FILE));
 	check_str(running.token_file, "/b");
 	check(!running.access_log[0]);
+	check(read_text(&next,
+			"{\"listen\": \"h:1\", \"token_file\": \"/b\","
+			"\"trust\": {\"low\": {\"limits\": {\"pids\": 99}}}}",
+			&err) == 0);
+	check(config_apply(&running, &next) == 0);
+	check(running.trust.presets[TRUST_LOW].limits.pids == 99);
+	check(running.trust.presets[TRUST_LOW].limits.files == 4096);
 	tap_ok("a reload changes what it can and tells the rest");
 }
 

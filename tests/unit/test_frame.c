@@ -192,16 +192,16 @@ static void test_agent_sizes(void)
 
 static void test_keeper_flags(void)
 {
-	struct keeper_running running = {{"one", 3}, 7, 42, 1, 0}, got = {0};
+	struct keeper_running running = {{"one", 3}, 7, 42, 1, 0, 1}, got = {0};
 	struct keeper_started started = {42, 0, 1, 2};
 	struct keeper_adopted adopted = {0, 1};
 	char bytes[64];
 	int size = frame_encode(bytes, sizeof(bytes), &head, keeper_running_fields, &running);
 
-	check(size == 16 + 7 + 8 + 4 + 4 + 4);
+	check(size == 16 + 7 + 8 + 4 + 4 + 4 + 4);
 	check(frame_decode((struct str){bytes, (size_t)size}, keeper_running_fields, &got) == 0);
 	check(got.generation == 7 && got.pid == 42 && got.is_frozen == 1);
-	bytes[size - 8] = 2; /* neither frozen nor not */
+	bytes[size - 12] = 2; /* neither frozen nor not */
 	check(frame_decode((struct str){bytes, (size_t)size}, keeper_running_fields, &got) < 0);
 	check(frame_encode(bytes, sizeof(bytes), &head, keeper_started_fields, &started) ==
 	      -EMSGSIZE);

@@ -52,6 +52,31 @@ static void test_defaults(void)
 	settings_close(&q.settings);
 }
 
+static void test_trust(void)
+{
+	cleanup(buf_close) struct buf text;
+	struct settings_request q = {0};
+	struct settings before, back;
+
+	buf_init(&text, 1 << 16);
+	settings_init(&before);
+	settings_init(&q.settings);
+	check(read_text(&q, "{\"trust\":null}") == 0 && q.settings.trust == TRUST_UNSAID);
+	check(read_text(&q, "{\"trust\":\"low\",\"limits\":{\"pids\":100000}}") == 0);
+	check(q.settings.trust == TRUST_LOW && q.settings.limits.pids == 100000);
+	check(!settings_start_alike(&before, &q.settings));
+	check(read_text(&q, "{\"trust\":\"lower\"}") < 0 && q.settings.trust == TRUST_LOW);
+	check(err.code == ERR_INVALID_REQUEST && strstr(err.sentence, "\"untrusted\""));
+	check(read_text(&q, "{\"trust\":[]}") < 0 && read_text(&q, "{\"trust\":\"\"}") < 0);
+	check(settings_store(&q.settings, &text) == 0);
+	check(settings_restore(&arena, (struct str){buf_at(&text), buf_len(&text)}, &back, &err) ==
+	      0);
+	check(settings_equal(&back, &q.settings) && back.trust == TRUST_LOW);
+	settings_close(&back);
+	settings_close(&q.settings);
+	tap_ok("trust is a name, and a start with another is another");
+}
+
 static void test_all(void)
 {
 	struct settings_request q = {0};
@@ -405,7 +430,8 @@ static void test_write(void)
 	check(json_writer_end(&w, &text) == 0 && buf_append(&text, "", 1) == 0);
 	json_writer_close(&w);
 	check_str(buf_at(&text),
-		  "{\"image\":\"host\",\"read_only\":false,\"ephemeral\":false,\"mounts\":[{"
+		  "{\"image\":\"host\",\"trust\":null,\"read_only\":false,\"ephemeral\":false,"
+		  "\"mounts\":[{"
 		  "\"type\":\"bind\",\"source\":\"/srv\",\"target\":\"/data\",\"read_only\":true},{"
 		  "\"type\":\"tmpfs\",\"size\":1048576,\"target\":\"/m\",\"read_only\":false}],"
 		  "\"sleep_after\":\"10m\","
@@ -466,6 +492,7 @@ int main(void)
 {
 	arena_init(&arena, 4 << 20);
 	test_defaults();
+	test_trust();
 	test_all();
 	test_times();
 	test_start_alike();
