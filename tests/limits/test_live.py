@@ -233,7 +233,7 @@ def send_at_once(g, link, frames):
 @only("root")
 def test_beside(g):
     """While the kernel takes memory back from one sandbox the others are served; one change comes after the other."""
-    put(g, memory="512M")
+    put(g, memory="512M", disk="1G")  # a real one, whose caches can be given back
     put(g, "b", memory="64M")
     g.out("b", "true")
     fill = "dd if=/dev/zero of=big bs=1M count=200 2>/dev/null && sync big"
@@ -280,7 +280,7 @@ def worker_of(keeper):
 @only("root")
 def test_worker_killed(g):
     """A change whose worker is killed has not been: all limits are as they were."""
-    put(g, memory="512M", pids=100)
+    put(g, memory="512M", pids=100, disk="1G")
     keeper = until(g.keeper, "a keeper")
     for _ in range(20):
         g.out("a", "dd if=/dev/zero of=big bs=1M count=200 2>/dev/null && sync big")
