@@ -246,7 +246,7 @@ static int check_binds(const struct config *config, struct str mounts, struct er
 
 	for (unsigned i = 0; i < count; i++)
 		mounts_allowed_parse(str_of(texts[i]), &allowed[i]);
-	while (count && !config->keeper_is_awaited && mounts_next(&mounts, &item) > 0) {
+	while (!config->keeper_is_awaited && mounts_next(&mounts, &item) > 0) {
 		int found = item.kind == MOUNT_BIND
 				    ? mounts_allowed_find(allowed, count, str_of(item.source))
 				    : -1;

@@ -221,7 +221,7 @@ static void on_killed(struct keeper_call *call, struct keeper_answer *answer)
 		/* The keeper tells when it is down at last, or is asked again when it is back. */
 		sb->is_kill_owed = true;
 		if (sb->is_condemned)
-			exec_lose_all(sb, &answer->err);
+			exec_lose_all(sb, sb->err.code == ERR_CPU_LIMIT ? &sb->err : &answer->err);
 		fail_end(sb, &answer->err);
 		return;
 	}
@@ -292,6 +292,7 @@ static void on_fact_deleted(void *arg, int result, const struct err *err)
 		sandbox_step(sb);
 		return;
 	}
+	assert(!sb->saves); /* what the store had to do before is done */
 	event_add(sb, "destroyed", write_destroyed, sb);
 	logs_remove(registry_logs(sb->registry), &sb->id, NULL);
 	alarm_free_all(sb); /* which may wait for it: nothing is told of it any more */
@@ -329,6 +330,7 @@ static void begin_destroy(struct sandbox *sb)
 	struct keeper_ref ref = {str_of(sb->id.text), 0};
 
 	sandbox_enter(sb, SANDBOX_DESTROYING);
+	sandbox_limits_drop(sb);
 	sb->phase = PHASE_DISK;
 	sb->call.done = on_disk_removed;
 	keeper_ask(keeper_of(sb), &sb->call, KEEPER_REMOVE, &ref);

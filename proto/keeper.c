@@ -21,6 +21,11 @@ const struct frame_field keeper_welcome_fields[] = {
 	END,
 };
 
+const struct frame_field keeper_version_fields[] = {
+	U32(keeper_welcome, version),
+	END,
+};
+
 const struct frame_field keeper_start_fields[] = {
 	BYTES(keeper_start, id, KEEPER_ID_MAX),
 	U64(keeper_start, generation),

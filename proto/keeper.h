@@ -226,10 +226,11 @@ struct keeper_usage {
 	uint64_t files;
 };
 
-extern const struct frame_field keeper_hello_fields[], keeper_welcome_fields[],
-	keeper_start_fields[], keeper_limit_fields[], keeper_running_fields[],
-	keeper_started_fields[], keeper_exited_fields[], keeper_ref_fields[],
-	keeper_group_ref_fields[], keeper_group_fields[], keeper_failed_fields[],
-	keeper_stats_fields[], keeper_usage_fields[], keeper_adopted_fields[], keeper_done_fields[];
+extern const struct frame_field keeper_hello_fields[], keeper_version_fields[],
+	keeper_welcome_fields[], keeper_start_fields[], keeper_limit_fields[],
+	keeper_running_fields[], keeper_started_fields[], keeper_exited_fields[],
+	keeper_ref_fields[], keeper_group_ref_fields[], keeper_group_fields[],
+	keeper_failed_fields[], keeper_stats_fields[], keeper_usage_fields[],
+	keeper_adopted_fields[], keeper_done_fields[];
 
 #endif

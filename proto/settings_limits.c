@@ -72,7 +72,7 @@ int settings_limits_check(const struct settings_limits_body *b, struct err *err)
 	} limits[] = {
 		{"memory", "from 8M to 1024T", b->memory, KEEPER_MEMORY_MIN, KEEPER_MEMORY_MAX},
 		{"swap", "at most 1024T", b->swap, 0, KEEPER_MEMORY_MAX},
-		{"cpu_time_ms", "at least 1", b->cpu_time_ms, 1, CPU_TIME_MS_MAX},
+		{"cpu_time_ms", "from 1 to 9223372036854775", b->cpu_time_ms, 1, CPU_TIME_MS_MAX},
 		{"pids", "from 8 to 4194304", b->pids, KEEPER_PIDS_MIN, KEEPER_PIDS_MAX},
 		{"files", "from 64 to 1048576", b->files, KEEPER_FILES_MIN, KEEPER_FILES_MAX},
 		{"file_size", "at least 64K", b->file_size, KEEPER_FILE_SIZE_MIN, INT64_MAX},

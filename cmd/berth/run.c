@@ -243,7 +243,8 @@ const struct verb verb_run = {
 		"command's\n"
 		"own, or 125 if it was Berth that failed, or the command line was wrong. Ctrl-C\n"
 		"ends the command. What --rm was to remove goes within minutes also if this is\n"
-		"killed before, unless it has a name: its --sleep-after and --delete-after are 1m.",
+		"killed before, unless it has a name or is kept awake: its --sleep-after and\n"
+		"--delete-after are 1m.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

@@ -35,7 +35,7 @@ static int parse_threshold(const char *text, double *ret, struct err *err)
 
 static int parse_cpu_time(const char *text, uint64_t *ret, struct err *err)
 {
-	if (duration_parse(str_of(text), ret) < 0 || *ret > INT64_MAX)
+	if (duration_parse(str_of(text), ret) < 0 || *ret > INT64_MAX / 1000)
 		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "--cpu-time wants a duration such as 500ms, 30s or 10m, or 0s for "
 			       "as much as it likes");

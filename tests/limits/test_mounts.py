@@ -433,6 +433,27 @@ def test_config(g):
     equal([s["id"] for s in g.list_all()], ["a"], "what was made")
 
 
+def test_taken_back(g):
+    """A list that is changed holds from the next start on; where a keeper has to stay, of both what both allow."""
+    one, two = folder(g, "one"), folder(g, "two")
+    g.start("--allow-bind", one)
+    mounted(g, "a", bind(one, "/mnt/1", True))
+    equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "stop")
+    for allowed, refused_one in ((two, one), (one, two)):
+        g.berthd.terminate()
+        equal(g.berthd.wait(ground.TIMEOUT), 0, "berthd's exit code")
+        g.start("--allow-bind", allowed)
+        equal(g.request("PUT", "/v1/sandbox/b", {"mounts": [bind(refused_one, "/mnt/1", True)]}).status, 403, "the other")
+        mounted(g, "b", bind(allowed, "/mnt/1", True))
+        equal(g.request("POST", "/v1/sandbox/b/sleep", {"mode": "stop"}).status, 200, "stop")
+    g.out("c", "true")  # and its keeper stays
+    g.kill_berthd()
+    g.start()
+    equal(g.request("PUT", "/v1/sandbox/b", {"labels": {"a": "b"}}).status, 200, "what was stored before")
+    for path in (one, two):
+        equal(g.request("PUT", "/v1/sandbox/d", {"mounts": [bind(path, "/mnt/1", True)]}).status, 403, "none is allowed")
+
+
 def berth(g, *words, code=0):
     done = subprocess.run([os.path.abspath(os.path.join(g.build, "berth")), "--socket", g.socket, *words], stdin=subprocess.DEVNULL,
                           capture_output=True, check=False, timeout=ground.TIMEOUT, cwd=g.path("host"))
@@ -496,5 +517,5 @@ def test_files(g):
 
 main([test_write, test_read, test_allowed, test_none_allowed, test_sources, test_aliases, test_other_file_systems,
       test_nested, test_targets, test_in_the_way, test_5, test_tmpfs, test_safe, test_lives, test_change, test_bad_berthd,
-      test_config, test_cli, test_files],
+      test_config, test_taken_back, test_cli, test_files],
      start=lambda test: False)
