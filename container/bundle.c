@@ -16,6 +16,7 @@
 #include "container/image.h"
 #include "container/oci_config.h"
 #include "container/rootfs.h"
+#include "container/runtime.h"
 #include "container/tree.h"
 
 #define UPPER_NEW "upper.new"
@@ -245,6 +246,8 @@ int bundle_remove(const struct container_host *host, const char *id)
 	cleanup_fd int bundle = run < 0 ? -1 : dir_open(run, "bundle");
 	int r = bundle < 0 ? 0 : rootfs_unmount(bundle);
 
+	if (bundle >= 0)
+		runtime_unmount_copies(bundle);
 	return r < 0 ? r : tree_remove(host->run_fd, id);
 }
 

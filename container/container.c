@@ -304,6 +304,7 @@ static void delete_state(const struct container *c, const struct container_host 
 	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
 	const char *id = c->spec.id.text;
 	int tries = c->init_pidfd < 0 ? DELETE_TRIES : 1;
+	cleanup_fd int state = -1;
 	struct stat st;
 
 	if (fstatat(host->runtime_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -315,6 +316,9 @@ static void delete_state(const struct container *c, const struct container_host 
 			break;
 		nanosleep(&pause, NULL);
 	} while (--tries > 0);
+	state = dir_open(host->runtime_fd, id);
+	if (state >= 0)
+		runtime_unmount_copies(state);
 	tree_remove(host->runtime_fd, id);
 }
 
