@@ -202,10 +202,9 @@ static int write_config(const struct container *c, const struct container_host *
 int bundle_make(const struct container *c, const struct container_host *host, int disk_fd,
 		struct err *err)
 {
-	char image[128];
 	struct rootfs_plan plan = {
 		.id = c->spec.id.text,
-		.image = image,
+		.image = c->spec.image,
 		.map = ids_map(host->ids, c->range),
 		.is_read_only = c->spec.is_read_only,
 		.shares_host = strcmp(c->spec.image, IMAGE_HOST) == 0,
@@ -215,7 +214,6 @@ int bundle_make(const struct container *c, const struct container_host *host, in
 	cleanup_fd int run = -1, bundle = -1;
 	int r;
 
-	snprintf(image, sizeof(image), "%s/rootfs", c->spec.image);
 	if (plan.shares_host)
 		plan.image = host->image.path;
 	if (mkdirat(host->run_fd, c->spec.id.text, 0711) < 0)

@@ -21,6 +21,7 @@ struct change {
 	struct registry *registry;
 	struct sandbox_id id;
 	struct sandbox_wait wait;
+	struct keeper_call call; /* about its image */
 	enum answer answer;
 	bool start;
 	void (*again)(struct exchange *x); /* when another change of it is over */
@@ -131,6 +132,7 @@ static struct change *change_new(struct exchange *x, const struct sandbox_id *id
 	c->again = again;
 	c->wait.done = on_changed;
 	list_init(&c->wait.link);
+	list_init(&c->call.link);
 	exchange_on_gone(x, on_gone, c);
 	return c;
 }
@@ -145,6 +147,45 @@ static bool must_wait(struct exchange *x, struct sandbox *sb, void (*again)(stru
 	c = change_new(x, &sb->id, again);
 	if (c)
 		sandbox_change(sb, &c->wait);
+	return true;
+}
+
+static void on_image(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct change *c = container_of(call, struct change, call);
+	struct exchange *x = c->x;
+
+	if (x)
+		exchange_on_gone(x, NULL, NULL);
+	/* One that is older than we are does not know; a start will say it. */
+	if (x && answer->result < 0 && answer->err.code != ERR_UNSUPPORTED)
+		exchange_reply_err(x, &answer->err);
+	else if (x)
+		c->again(x);
+	free(c);
+}
+
+/*
+ * True: whether there is its image is being asked, which only the keeper can see, and `again`
+ * follows if there is. One that stays is no reason to refuse another change, and "host" is always
+ * there.
+ */
+static bool must_ask_image(struct exchange *x, const struct sandbox_id *id,
+			   const struct settings *settings, void (*again)(struct exchange *x))
+{
+	struct berthd *b = server_arg(exchange_server(x));
+	const struct sandbox *sb = id ? registry_find(b->registry, id) : NULL;
+	struct change *c;
+
+	if (strcmp(settings->image, sb ? sb->settings.image : SETTINGS_IMAGE_HOST) == 0 ||
+	    strcmp(settings->image, SETTINGS_IMAGE_HOST) == 0)
+		return false;
+	c = change_new(x, id ? id : &(struct sandbox_id){{0}}, again);
+	if (!c)
+		return true;
+	c->call.done = on_image;
+	keeper_ask(registry_keeper(b->registry), &c->call, KEEPER_IMAGE,
+		   &(struct keeper_ref){.id = str_of(settings->image)});
 	return true;
 }
 
@@ -280,7 +321,9 @@ static int read_settings(struct exchange *x, struct settings_request *request, s
 	return r;
 }
 
-void handle_sandbox_create(struct exchange *x)
+static void create_known(struct exchange *x);
+
+static void create(struct exchange *x, bool is_image_known)
 {
 	struct berthd *b = server_arg(exchange_server(x));
 	struct settings_request request = {.is_strict = false};
@@ -311,9 +354,21 @@ void handle_sandbox_create(struct exchange *x)
 	} else if (sb) {
 		settings_close(&request.settings);
 		answer_again(x, sb, request.start);
+	} else if (!is_image_known && must_ask_image(x, NULL, &request.settings, create_known)) {
+		settings_close(&request.settings);
 	} else {
 		make(x, &request, key);
 	}
+}
+
+static void create_known(struct exchange *x)
+{
+	create(x, true);
+}
+
+void handle_sandbox_create(struct exchange *x)
+{
+	create(x, false);
 }
 
 /* --- changing --- */
@@ -363,12 +418,15 @@ static int check_running(struct exchange *x, const struct sandbox_id *id, struct
 	return r;
 }
 
-void handle_sandbox_put(struct exchange *x)
+static void put_known(struct exchange *x);
+
+static void put(struct exchange *x, bool is_image_known)
 {
 	struct settings_request request = {.is_strict = true};
 	struct sandbox_id id;
 	struct err err;
-	int r = begin_change(x, handle_sandbox_put, &id, &request.settings, &err);
+	int r = begin_change(x, is_image_known ? put_known : handle_sandbox_put, &id,
+			     &request.settings, &err);
 
 	if (r == 0)
 		return;
@@ -378,8 +436,20 @@ void handle_sandbox_put(struct exchange *x)
 		r = check_running(x, &id, &request.settings, &err);
 	if (r < 0)
 		exchange_reply_err(x, &err);
+	else if (!is_image_known && must_ask_image(x, &id, &request.settings, put_known))
+		settings_close(&request.settings);
 	else
 		change(x, &id, &request, ANSWER_SANDBOX);
+}
+
+static void put_known(struct exchange *x)
+{
+	put(x, true);
+}
+
+void handle_sandbox_put(struct exchange *x)
+{
+	put(x, false);
 }
 
 void handle_environment(struct exchange *x)
