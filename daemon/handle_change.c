@@ -310,11 +310,14 @@ static int check_binds(const struct config *config, struct str mounts, struct er
 static int read_settings(struct exchange *x, struct settings_request *request, struct err *err)
 {
 	const struct berthd *b = server_arg(exchange_server(x));
-	const char *before = request->settings.mounts.at;
-	int r = settings_read(exchange_arena(x), exchange_buffered(x), request, err);
+	struct str before = request->settings.mounts;
+	/* Whoever sends all settings back sends them, too; what is read frees the list before. */
+	char *copy = arena_strndup(exchange_arena(x), before.len ? before.at : "", before.len);
+	int r = copy ? settings_read(exchange_arena(x), exchange_buffered(x), request, err)
+		     : err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 
 	/* Mounts that stay are no reason to refuse another change. */
-	if (r == 0 && request->settings.mounts.at != before)
+	if (r == 0 && !str_eq(request->settings.mounts, (struct str){copy, before.len}))
 		r = check_binds(&b->config, request->settings.mounts, err);
 	if (r < 0)
 		settings_close(&request->settings);
