@@ -196,6 +196,7 @@ static void change(struct exchange *x, const struct sandbox_id *id,
 	struct change *c = change_new(x, id, NULL);
 	struct sandbox *sb = c ? registry_find(c->registry, id) : NULL;
 	struct err err;
+	int r;
 
 	if (c)
 		c->answer = answer;
@@ -211,11 +212,14 @@ static void change(struct exchange *x, const struct sandbox_id *id,
 		settings_close(&sb->settings);
 		sb->settings = request->settings;
 		start(c, sb);
-	} else if (sandbox_save_settings(sb, &request->settings, on_stored, c) < 0) {
-		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
-		finish(c, sb, &err);
-		sandbox_discard(sb);
+		return;
 	}
+	r = sandbox_save_settings(sb, &request->settings, on_stored, c);
+	if (r == 0)
+		return;
+	store_refuse(&err, r);
+	finish(c, sb, &err);
+	sandbox_discard(sb);
 }
 
 /* --- making --- */
