@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/process_stat.h"
+#include "container/binds.h"
 #include "container/bundle.h"
 #include "container/child.h"
 #include "container/dir.h"
@@ -106,6 +107,19 @@ int container_prepare(struct container *c, const struct container_host *host,
 	if (r < 0 && is_new)
 		bundle_drop_disk(c, host);
 	return r;
+}
+
+int container_look(const struct container_host *host, struct str mounts, int told_fd,
+		   pid_t *ret_pid)
+{
+	const int keep[] = {host->state_fd, host->run_fd, told_fd};
+	int r = child_fork(keep, array_len(keep), ret_pid);
+
+	if (r < 0 || *ret_pid != 0)
+		return r;
+	process_be_look();
+	binds_look(host, mounts, told_fd);
+	_exit(0);
 }
 
 int container_create(struct container *c, const struct container_host *host, pid_t *ret_pid,
