@@ -52,6 +52,11 @@ def test_create(g):
                  {"unknown": 1}, {"labels": []}):
         equal(g.request("PUT", "/v1/sandbox/bad", body).status, 400, body)
     equal(g.get("/v1/sandbox/bad").status, 404, "nothing was made")
+    bridge = {"exposedPorts": [80], "timeoutMs": 5, "createTimeoutMs": 5}
+    equal(g.request("POST", "/v1/sandbox", {"id": "bridged", **bridge, "mounts": []}).status, 201, "what has no effect")
+    for mount in ({"bucket": "b", "mountPath": "/data"}, {"type": "s3", "target": "/data"}, "b"):
+        reply = g.request("POST", "/v1/sandbox", {"id": "bad", "mounts": [mount]})
+        equal((reply.status, reply.json()["code"]), (400, "invalid_request"), mount)
     for body in ({"mode": "nap"}, {"mode": 1}, {"kind": "stop"}):
         equal(g.request("POST", "/v1/sandbox/a/sleep", body).status, 400, body)
 
