@@ -16,6 +16,7 @@
 #include "container/image.h"
 #include "container/oci_config.h"
 #include "container/rootfs.h"
+#include "container/runtime.h"
 #include "container/tree.h"
 
 #define UPPER_NEW "upper.new"
@@ -201,10 +202,9 @@ static int write_config(const struct container *c, const struct container_host *
 int bundle_make(const struct container *c, const struct container_host *host, int disk_fd,
 		struct err *err)
 {
-	char image[128];
 	struct rootfs_plan plan = {
 		.id = c->spec.id.text,
-		.image = image,
+		.image = c->spec.image,
 		.map = ids_map(host->ids, c->range),
 		.is_read_only = c->spec.is_read_only,
 		.shares_host = strcmp(c->spec.image, IMAGE_HOST) == 0,
@@ -214,7 +214,6 @@ int bundle_make(const struct container *c, const struct container_host *host, in
 	cleanup_fd int run = -1, bundle = -1;
 	int r;
 
-	snprintf(image, sizeof(image), "%s/rootfs", c->spec.image);
 	if (plan.shares_host)
 		plan.image = host->image.path;
 	if (mkdirat(host->run_fd, c->spec.id.text, 0711) < 0)
@@ -245,6 +244,8 @@ int bundle_remove(const struct container_host *host, const char *id)
 	cleanup_fd int bundle = run < 0 ? -1 : dir_open(run, "bundle");
 	int r = bundle < 0 ? 0 : rootfs_unmount(bundle);
 
+	if (bundle >= 0)
+		runtime_unmount_copies(bundle);
 	return r < 0 ? r : tree_remove(host->run_fd, id);
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/process_stat.h"
+#include "container/binds.h"
 #include "container/bundle.h"
 #include "container/child.h"
 #include "container/dir.h"
@@ -106,6 +107,19 @@ int container_prepare(struct container *c, const struct container_host *host,
 	if (r < 0 && is_new)
 		bundle_drop_disk(c, host);
 	return r;
+}
+
+int container_look(const struct container_host *host, struct str mounts, int told_fd,
+		   pid_t *ret_pid)
+{
+	const int keep[] = {host->state_fd, host->run_fd, told_fd};
+	int r = child_fork(keep, array_len(keep), ret_pid);
+
+	if (r < 0 || *ret_pid != 0)
+		return r;
+	process_be_look();
+	binds_look(host, mounts, told_fd);
+	_exit(0);
 }
 
 int container_create(struct container *c, const struct container_host *host, pid_t *ret_pid,
@@ -304,6 +318,7 @@ static void delete_state(const struct container *c, const struct container_host 
 	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
 	const char *id = c->spec.id.text;
 	int tries = c->init_pidfd < 0 ? DELETE_TRIES : 1;
+	cleanup_fd int state = -1;
 	struct stat st;
 
 	if (fstatat(host->runtime_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -315,6 +330,9 @@ static void delete_state(const struct container *c, const struct container_host 
 			break;
 		nanosleep(&pause, NULL);
 	} while (--tries > 0);
+	state = dir_open(host->runtime_fd, id);
+	if (state >= 0)
+		runtime_unmount_copies(state);
 	tree_remove(host->runtime_fd, id);
 }
 

@@ -71,6 +71,12 @@ int container_prepare(struct container *c, const struct container_host *host,
 
 /* Starts the runtime ("create and start"). Returns the child's pidfd; its words go to `ret_log_fd`,
  * a memfd. */
+/*
+ * A child that looks at each folder of the host in a list of mounts, and ends; one that is on a
+ * file system that hangs may keep it. `told_fd` gets a byte before each. Its pidfd.
+ */
+int container_look(const struct container_host *host, struct str mounts, int told_fd,
+		   pid_t *ret_pid);
 int container_create(struct container *c, const struct container_host *host, pid_t *ret_pid,
 		     int *ret_log_fd, struct err *err);
 

@@ -254,6 +254,21 @@ const char *container_host_runtime(const struct container_host *host)
 	return host->runtime;
 }
 
+int container_host_find_image(const struct container_host *host, struct str name, struct err *err)
+{
+	char text[IMAGE_NAME_MAX + 1] = {0};
+	cleanup_fd int image = -1;
+
+	if (name.len && name.len < sizeof(text))
+		memcpy(text, name.at, name.len);
+	if (!image_name_is_valid(text) || strlen(text) != name.len)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "that is no name of an image");
+	if (strcmp(text, IMAGE_HOST) == 0)
+		return 0;
+	image = image_open(host->images_fd, text, err);
+	return image < 0 ? image : 0;
+}
+
 const char *container_host_warning(const struct container_host *host)
 {
 	return host->warning;

@@ -469,6 +469,18 @@ static void on_usage(struct keeper *k, struct keeper_asker asker, const union re
 	keeper_disk_usage(k, &id, asker);
 }
 
+/* --- images --- */
+
+static void on_image(struct keeper *k, struct keeper_asker asker, const union request *request)
+{
+	struct err err;
+
+	if (container_host_find_image(k->host, request->ref.id, &err) < 0)
+		keeper_answer_failed(k, asker, &err);
+	else
+		keeper_answer_done(k, asker);
+}
+
 /* --- the table --- */
 
 #define NO_ID UINT32_MAX
@@ -494,6 +506,7 @@ static const struct {
 	[KEEPER_THAW]       = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_thaw},
 	[KEEPER_LIMIT]      = {keeper_limit_fields,     offsetof(struct keeper_limit, id),     on_limit},
 	[KEEPER_FREEZE_OTHERS] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_freeze_others},
+	[KEEPER_IMAGE]      = {keeper_ref_fields,       NO_ID,                                 on_image},
 };
 /* clang-format on */
 

@@ -568,7 +568,7 @@ int keeper_sandbox_start(struct keeper_sandbox *sb, struct keeper_asker starter)
 	sb->job.on_end = on_create_end;
 	sb->job.timeout_ms = CREATE_MS;
 	keeper_sandbox_enter(sb, KEEPER_QUEUED);
-	return job_queue(&sb->job, &sb->keeper->runtimes, false);
+	return keeper_binds_begin(sb);
 }
 
 void keeper_sandbox_kill(struct keeper_sandbox *sb)

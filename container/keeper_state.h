@@ -1,7 +1,7 @@
 /*
  * The keeper's insides, for its own files: keeper.c (loop, monitor, end), keeper_requests.c (what
  * berthd asks), keeper_sandbox.c (the life of one sandbox), keeper_freeze.c, keeper_group.c,
- * keeper_disk.c, keeper_limit.c, keeper_pool.c and keeper_adopt.c.
+ * keeper_disk.c, keeper_binds.c, keeper_limit.c, keeper_pool.c and keeper_adopt.c.
  *
  *	      START                    STARTED           init's pidfd
  *	(new) ──> QUEUED ──> CREATING ──────> RUNNING ──────────────> DYING
@@ -57,6 +57,9 @@ struct keeper {
 	unsigned unwanted;          /* starts of a connection that is gone, being undone */
 	struct job_pool runtimes, syncs, errands, counts;
 	struct list usages;
+	struct job_pool looks; /* of keeper_binds.c */
+	struct list hangs;     /* those that did not end in time */
+	unsigned hanging;
 	struct job_pool limits;
 	struct list changes; /* of limits, in order of arrival */
 	struct job sweep;    /* of the trash */
@@ -171,6 +174,9 @@ void keeper_freeze_abandon(struct keeper_sandbox *sb);
 void keeper_group_end(struct keeper_sandbox *sb, uint32_t group, struct keeper_asker asker);
 /* Its init has ended, and with it everything in every group. */
 void keeper_group_end_all(struct keeper_sandbox *sb);
+
+/* keeper_binds.c. As job_queue(), when the folders that it wants mounted were looked at. */
+int keeper_binds_begin(struct keeper_sandbox *sb);
 
 /* keeper_disk.c */
 void keeper_disk_remove(struct keeper_sandbox *sb);

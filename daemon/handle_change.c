@@ -21,6 +21,7 @@ struct change {
 	struct registry *registry;
 	struct sandbox_id id;
 	struct sandbox_wait wait;
+	struct keeper_call call; /* about its image */
 	enum answer answer;
 	bool start;
 	void (*again)(struct exchange *x); /* when another change of it is over */
@@ -131,6 +132,7 @@ static struct change *change_new(struct exchange *x, const struct sandbox_id *id
 	c->again = again;
 	c->wait.done = on_changed;
 	list_init(&c->wait.link);
+	list_init(&c->call.link);
 	exchange_on_gone(x, on_gone, c);
 	return c;
 }
@@ -148,6 +150,45 @@ static bool must_wait(struct exchange *x, struct sandbox *sb, void (*again)(stru
 	return true;
 }
 
+static void on_image(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct change *c = container_of(call, struct change, call);
+	struct exchange *x = c->x;
+
+	if (x)
+		exchange_on_gone(x, NULL, NULL);
+	/* One that is older than we are does not know; a start will say it. */
+	if (x && answer->result < 0 && answer->err.code != ERR_UNSUPPORTED)
+		exchange_reply_err(x, &answer->err);
+	else if (x)
+		c->again(x);
+	free(c);
+}
+
+/*
+ * True: whether there is its image is being asked, which only the keeper can see, and `again`
+ * follows if there is. One that stays is no reason to refuse another change, and "host" is always
+ * there.
+ */
+static bool must_ask_image(struct exchange *x, const struct sandbox_id *id,
+			   const struct settings *settings, void (*again)(struct exchange *x))
+{
+	struct berthd *b = server_arg(exchange_server(x));
+	const struct sandbox *sb = id ? registry_find(b->registry, id) : NULL;
+	struct change *c;
+
+	if (strcmp(settings->image, sb ? sb->settings.image : SETTINGS_IMAGE_HOST) == 0 ||
+	    strcmp(settings->image, SETTINGS_IMAGE_HOST) == 0)
+		return false;
+	c = change_new(x, id ? id : &(struct sandbox_id){{0}}, again);
+	if (!c)
+		return true;
+	c->call.done = on_image;
+	keeper_ask(registry_keeper(b->registry), &c->call, KEEPER_IMAGE,
+		   &(struct keeper_ref){.id = str_of(settings->image)});
+	return true;
+}
+
 /* Takes the request's settings. */
 static void change(struct exchange *x, const struct sandbox_id *id,
 		   struct settings_request *request, enum answer answer)
@@ -155,6 +196,7 @@ static void change(struct exchange *x, const struct sandbox_id *id,
 	struct change *c = change_new(x, id, NULL);
 	struct sandbox *sb = c ? registry_find(c->registry, id) : NULL;
 	struct err err;
+	int r;
 
 	if (c)
 		c->answer = answer;
@@ -170,11 +212,14 @@ static void change(struct exchange *x, const struct sandbox_id *id,
 		settings_close(&sb->settings);
 		sb->settings = request->settings;
 		start(c, sb);
-	} else if (sandbox_save_settings(sb, &request->settings, on_stored, c) < 0) {
-		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
-		finish(c, sb, &err);
-		sandbox_discard(sb);
+		return;
 	}
+	r = sandbox_save_settings(sb, &request->settings, on_stored, c);
+	if (r == 0)
+		return;
+	store_refuse(&err, r);
+	finish(c, sb, &err);
+	sandbox_discard(sb);
 }
 
 /* --- making --- */
@@ -269,18 +314,23 @@ static int check_binds(const struct config *config, struct str mounts, struct er
 static int read_settings(struct exchange *x, struct settings_request *request, struct err *err)
 {
 	const struct berthd *b = server_arg(exchange_server(x));
-	const char *before = request->settings.mounts.at;
-	int r = settings_read(exchange_arena(x), exchange_buffered(x), request, err);
+	struct str before = request->settings.mounts;
+	/* Whoever sends all settings back sends them, too; what is read frees the list before. */
+	char *copy = arena_strndup(exchange_arena(x), before.len ? before.at : "", before.len);
+	int r = copy ? settings_read(exchange_arena(x), exchange_buffered(x), request, err)
+		     : err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 
 	/* Mounts that stay are no reason to refuse another change. */
-	if (r == 0 && request->settings.mounts.at != before)
+	if (r == 0 && !str_eq(request->settings.mounts, (struct str){copy, before.len}))
 		r = check_binds(&b->config, request->settings.mounts, err);
 	if (r < 0)
 		settings_close(&request->settings);
 	return r;
 }
 
-void handle_sandbox_create(struct exchange *x)
+static void create_known(struct exchange *x);
+
+static void create(struct exchange *x, bool is_image_known)
 {
 	struct berthd *b = server_arg(exchange_server(x));
 	struct settings_request request = {.is_strict = false};
@@ -311,9 +361,21 @@ void handle_sandbox_create(struct exchange *x)
 	} else if (sb) {
 		settings_close(&request.settings);
 		answer_again(x, sb, request.start);
+	} else if (!is_image_known && must_ask_image(x, NULL, &request.settings, create_known)) {
+		settings_close(&request.settings);
 	} else {
 		make(x, &request, key);
 	}
+}
+
+static void create_known(struct exchange *x)
+{
+	create(x, true);
+}
+
+void handle_sandbox_create(struct exchange *x)
+{
+	create(x, false);
 }
 
 /* --- changing --- */
@@ -363,12 +425,15 @@ static int check_running(struct exchange *x, const struct sandbox_id *id, struct
 	return r;
 }
 
-void handle_sandbox_put(struct exchange *x)
+static void put_known(struct exchange *x);
+
+static void put(struct exchange *x, bool is_image_known)
 {
 	struct settings_request request = {.is_strict = true};
 	struct sandbox_id id;
 	struct err err;
-	int r = begin_change(x, handle_sandbox_put, &id, &request.settings, &err);
+	int r = begin_change(x, is_image_known ? put_known : handle_sandbox_put, &id,
+			     &request.settings, &err);
 
 	if (r == 0)
 		return;
@@ -378,8 +443,20 @@ void handle_sandbox_put(struct exchange *x)
 		r = check_running(x, &id, &request.settings, &err);
 	if (r < 0)
 		exchange_reply_err(x, &err);
+	else if (!is_image_known && must_ask_image(x, &id, &request.settings, put_known))
+		settings_close(&request.settings);
 	else
 		change(x, &id, &request, ANSWER_SANDBOX);
+}
+
+static void put_known(struct exchange *x)
+{
+	put(x, true);
+}
+
+void handle_sandbox_put(struct exchange *x)
+{
+	put(x, false);
 }
 
 void handle_environment(struct exchange *x)

@@ -87,7 +87,7 @@ const char *keeper_runtime(const struct keeper *keeper);
 
 void keeper_start(struct keeper *keeper, struct keeper_call *call,
 		  const struct keeper_start *start);
-/* KEEPER_KILL, KEEPER_REMOVE, KEEPER_ADOPT, KEEPER_GROUP_NEW, KEEPER_STATS or KEEPER_USAGE. */
+/* KEEPER_KILL, _REMOVE, _ADOPT, _GROUP_NEW, _STATS, _USAGE or _IMAGE. */
 void keeper_ask(struct keeper *keeper, struct keeper_call *call, enum keeper_type type,
 		const struct keeper_ref *ref);
 void keeper_group_end(struct keeper *keeper, struct keeper_call *call,

@@ -312,13 +312,18 @@ static void on_disk_removed(struct keeper_call *call, struct keeper_answer *answ
 {
 	struct sandbox *sb = container_of(call, struct sandbox, call);
 	struct err err = answer->err;
+	int r = answer->result;
 
 	sb->phase = PHASE_FACT;
-	if (answer->result == 0 && !registry_is_stopping(sb->registry) &&
-	    store_sandbox_delete(registry_store(sb->registry), &sb->id, on_fact_deleted, sb) == 0)
+	if (r == 0)
+		r = registry_is_stopping(sb->registry)
+			    ? -ESHUTDOWN
+			    : store_sandbox_delete(registry_store(sb->registry), &sb->id,
+						   on_fact_deleted, sb);
+	if (r == 0)
 		return;
 	if (answer->result == 0)
-		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
+		store_refuse(&err, r);
 	sandbox_enter(sb, SANDBOX_COLD);
 	sandbox_tell(sb, &sb->deletes, &err);
 	sandbox_expiry_arm(sb);

@@ -217,7 +217,7 @@ static void store_change(struct save *save)
 
 	if (r == 0)
 		return;
-	err_set(&err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
+	store_refuse(&err, r);
 	fail_save(save, r, &err);
 }
 

@@ -235,7 +235,7 @@ int sandbox_start(struct sandbox *sb, struct err *err)
 	sb->is_outdated = sb->is_thaw_owed = false;
 	r = sandbox_save_generation(sb, on_generation_stored, sb);
 	if (r < 0)
-		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
+		return store_refuse(err, r);
 	sb->phase = PHASE_STORE;
 	sb->asleep_since_ms = 0; /* which is stored with the generation */
 	sandbox_enter(sb, SANDBOX_STARTING);

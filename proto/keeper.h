@@ -11,7 +11,7 @@
  *	FORGET           ──────────>        (until then it is told again)
  *	ADOPT            ──────────>
  *	                 <──────────        ADOPTED (+ counter and usage fds) or FAILED, same tag
- *	LIMIT, FREEZE, FREEZE_OTHERS, THAW, KILL, REMOVE, STATS, USAGE
+ *	LIMIT, FREEZE, FREEZE_OTHERS, THAW, KILL, REMOVE, STATS, USAGE, IMAGE
  *	GROUP_NEW, GROUP_OPEN, GROUP_END
  *	                 ──────────>
  *	                 <──────────        DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, same tag
@@ -53,6 +53,8 @@ enum keeper_type {
 	/* Other limits for one that runs. ERR_CONFLICT: it uses more than that. On failure all are
 	 * as they were. */
 	KEEPER_LIMIT,
+	/* A ref whose id is an image's name: DONE if there is such an image, else ERR_NOT_FOUND. */
+	KEEPER_IMAGE,
 
 	KEEPER_WELCOME = 64,
 	KEEPER_RUNNING,

@@ -17,6 +17,7 @@
 
 #define SETTINGS_ENV_MAX    (256 * 1024) /* names and values together */
 #define SETTINGS_LABELS_MAX (16 * 1024)
+#define SETTINGS_IMAGE_HOST "host"
 
 struct settings_limits {
 	uint64_t memory_bytes;           /* 0: the default */

@@ -431,6 +431,13 @@ def test_config(g):
             equal((reply.status, reply.json()["code"]), (403, "forbidden"), reply)
             check(all(word in reply.json()["error"] for word in words), reply)
     equal([s["id"] for s in g.list_all()], ["a"], "what was made")
+    g.kill_berthd()
+    g.start("--allow-bind", two)  # the first one is not allowed any more
+    stays = [bind(one, "/mnt/1", True), bind(two, "/mnt/2", True)]
+    for body in ({"labels": {"n": "1"}}, {"labels": {"n": "2"}, "mounts": stays}):
+        reply = g.request("PUT", "/v1/sandbox/a", body)
+        equal((reply.status, reply.json().get("labels")), (200, body["labels"]), "a change by which mounts stay")
+    equal(g.request("PUT", "/v1/sandbox/a", {"mounts": stays[:1]}).status, 403, "others")
 
 
 def test_taken_back(g):
