@@ -278,38 +278,6 @@ static void make(struct exchange *x, struct settings_request *request, struct st
 	}
 }
 
-/*
- * What the keeper would refuse by its name alone is refused at once, where we know its list. One
- * that a service has started has its own.
- */
-static int check_binds(const struct config *config, struct str mounts, struct err *err)
-{
-	const char *texts[MOUNTS_ALLOWED_MAX];
-	struct mounts_allowed allowed[MOUNTS_ALLOWED_MAX];
-	unsigned count = config_binds(config, texts);
-	struct mount_item item;
-
-	for (unsigned i = 0; i < count; i++)
-		mounts_allowed_parse(str_of(texts[i]), &allowed[i]);
-	while (!config->keeper_is_awaited && mounts_next(&mounts, &item) > 0) {
-		int found = item.kind == MOUNT_BIND
-				    ? mounts_allowed_find(allowed, count, str_of(item.source))
-				    : -1;
-
-		if (item.kind == MOUNT_BIND && found < 0)
-			return err_set(err, -EPERM, ERR_FORBIDDEN,
-				       "the folder %s of the host may not be mounted: allow_bind "
-				       "does not allow it",
-				       item.source);
-		if (found >= 0 && allowed[found].is_read_only && !item.is_read_only)
-			return err_set(err, -EPERM, ERR_FORBIDDEN,
-				       "the folder %s may be mounted with \"read_only\": true "
-				       "alone: allow_bind allows %.*s for reading",
-				       item.source, STR_ARGS(allowed[found].path));
-	}
-	return 0;
-}
-
 /* Over what `request` holds; on failure that is closed. */
 static int read_settings(struct exchange *x, struct settings_request *request, struct err *err)
 {
@@ -322,7 +290,7 @@ static int read_settings(struct exchange *x, struct settings_request *request, s
 
 	/* Mounts that stay are no reason to refuse another change. */
 	if (r == 0 && !str_eq(request->settings.mounts, (struct str){copy, before.len}))
-		r = check_binds(&b->config, request->settings.mounts, err);
+		r = config_check_binds(&b->config, request->settings.mounts, err);
 	if (r < 0)
 		settings_close(&request->settings);
 	return r;

@@ -571,6 +571,11 @@ bool registry_is_ready(const struct registry *registry)
 	return registry->is_ready;
 }
 
+int registry_check_mounts(const struct registry *registry, struct str mounts, struct err *err)
+{
+	return registry->config.check_mounts(registry->config.arg, mounts, err);
+}
+
 bool registry_is_stopping(const struct registry *registry)
 {
 	return registry->is_stopping;

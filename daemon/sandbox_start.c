@@ -228,8 +228,10 @@ static void on_generation_stored(void *arg, int result, const struct err *err)
 /* Two starts never share a generation. */
 int sandbox_start(struct sandbox *sb, struct err *err)
 {
-	int r;
+	int r = registry_check_mounts(sb->registry, sb->settings.mounts, err);
 
+	if (r < 0)
+		return r;
 	sb->generation++;
 	vigil_renew(sb);
 	sb->is_outdated = sb->is_thaw_owed = false;

@@ -13,7 +13,7 @@ import tarfile
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sandbox"))
 # pylint: disable=wrong-import-position
 import ground  # noqa: E402
-from ground import check, equal, main, until  # noqa: E402
+from ground import check, equal, main, needs_root, until  # noqa: E402
 from mount_api import (NOBODY, ROOT_ALONE, bind, elsewhere, folder, host_mount, inside, mounted,  # noqa: E402
                        options_of, put, read, refused, restart, start, write)
 
@@ -162,6 +162,7 @@ def test_other_file_systems(g):
         os.rmdir(disk)
 
 
+@needs_root
 def test_nested(g):
     """What the host has mounted below a folder, or will have, is not seen in it."""
     with elsewhere() as at, contextlib.ExitStack() as stack:
@@ -450,13 +451,14 @@ def test_taken_back(g):
         g.berthd.terminate()
         equal(g.berthd.wait(ground.TIMEOUT), 0, "berthd's exit code")
         g.start("--allow-bind", allowed)
-        equal(g.request("PUT", "/v1/sandbox/b", {"mounts": [bind(refused_one, "/mnt/1", True)]}).status, 403, "the other")
+        equal(g.request("PUT", "/v1/sandbox/x", {"mounts": [bind(refused_one, "/mnt/1", True)]}).status, 403, "the other")
         mounted(g, "b", bind(allowed, "/mnt/1", True))
         equal(g.request("POST", "/v1/sandbox/b/sleep", {"mode": "stop"}).status, 200, "stop")
     g.out("c", "true")  # and its keeper stays
     g.kill_berthd()
     g.start()
     equal(g.request("PUT", "/v1/sandbox/b", {"labels": {"a": "b"}}).status, 200, "what was stored before")
+    equal(g.request("POST", "/v1/sandbox/b/start").json().get("code"), "forbidden", "its start, whatever its keeper allows")
     for path in (one, two):
         equal(g.request("PUT", "/v1/sandbox/d", {"mounts": [bind(path, "/mnt/1", True)]}).status, 403, "none is allowed")
 

@@ -354,7 +354,7 @@ def test_disk_missing(g):
     os.rename(disk_of(g, "a"), g.path("away"))
     check_disk_missing(g, "a")
     g.kill_berthd()
-    ground.shutil.rmtree(disk_of(g, "b"))  # whose files its overlay holds
+    ground.place.remove_tree(disk_of(g, "b"))  # whose files its overlay holds
     init = g.inits()
     equal(len(init), 1, "the first process of b")
     g.start()
@@ -376,7 +376,7 @@ def test_disk_missing_crash(g):
     g.kill_berthd()
     g.kill([*filter(None, (g.monitor_pid(), g.keeper())), *g.inits()])
     until(lambda: not g.inits() and not g.keepers(), "all to be dead")
-    ground.shutil.rmtree(disk_of(g, "a"))
+    ground.place.remove_tree(disk_of(g, "a"))
     g.start()
     check_disk_missing(g, "a")
 
@@ -396,7 +396,7 @@ def test_disk_never_made(g):
     for name, code in (("a", "start_failed"), ("b", "not_found")):
         for _ in range(2):
             equal(g.request("POST", f"/v1/sandbox/{name}/start").json()["code"], code, name)
-    ground.shutil.rmtree(disk_of(g, "a"))
+    ground.place.remove_tree(disk_of(g, "a"))
     check(not os.path.exists(disk_of(g, "b")), "a disk without an image")
     g.kill_berthd()
     g.start(runtime=wrapper)
