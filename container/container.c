@@ -16,7 +16,9 @@
 #include "base/cleanup.h"
 #include "base/process_stat.h"
 #include "container/bundle.h"
+#include "container/cgroup_io.h"
 #include "container/child.h"
+#include "container/container_io.h"
 #include "container/dir.h"
 #include "container/disk.h"
 #include "container/freezer.h"
@@ -92,7 +94,9 @@ int container_prepare(struct container *c, const struct container_host *host,
 	if (r < 0)
 		return r;
 	disk = bundle_open_disk(c, host, &is_new, err);
-	r = disk < 0 ? disk : bundle_make(c, host, disk, err);
+	r = disk < 0 ? disk : container_io_check(c, host, &c->spec.limits.io, err);
+	if (r == 0)
+		r = bundle_make(c, host, disk, err);
 	c->spec.mounts = (struct str){NULL, 0};
 	bundle_detach_disk(c, host);
 	if (r == 0) {
@@ -245,7 +249,10 @@ int container_created(struct container *c, const struct container_host *host, in
 	if (r < 0)
 		return err_set(err, r, ERR_START_FAILED, "cannot hand its cgroup over: %s",
 			       strerror(-r));
-	return 0;
+	/* Not by the runtime: which disks they are shows what it has mounted. */
+	return container_io_is_any(&c->spec.limits.io)
+		       ? container_io_set(c, host, &c->spec.limits.io, err)
+		       : 0;
 }
 
 int container_record(const struct container *c, const struct container_host *host, struct err *err)
@@ -260,6 +267,8 @@ int container_kill(const struct container *c, const struct container_host *host)
 {
 	int r = c->init_pidfd < 0 ? -ESRCH : 0;
 
+	if (container_io_is_any(&c->spec.limits.io))
+		cgroup_io_lift(&host->cgroup, c->spec.id.text);
 	if (r == 0 && syscall(SYS_pidfd_send_signal, c->init_pidfd, SIGKILL, NULL, 0) < 0 &&
 	    errno != ESRCH)
 		r = -errno;
@@ -361,6 +370,8 @@ int container_take_down(struct container *c, const struct container_host *host, 
 	fds[count++] = host->runtime_fd;
 	if (host->cgroup.v1_fds[CGROUPS_FREEZER] >= 0)
 		fds[count++] = host->cgroup.v1_fds[CGROUPS_FREEZER];
+	if (host->cgroup.v1_fds[CGROUPS_BLKIO] >= 0)
+		fds[count++] = host->cgroup.v1_fds[CGROUPS_BLKIO];
 	if (c->init_pidfd >= 0)
 		fds[count++] = c->init_pidfd;
 	r = child_fork(fds, count, ret_pid);

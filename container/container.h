@@ -22,6 +22,7 @@
 #include "base/str.h"
 #include "container/host.h"
 #include "container/pool_mark.h"
+#include "proto/keeper.h"
 #include "proto/sandbox_id.h"
 
 struct container_limits {
@@ -29,6 +30,7 @@ struct container_limits {
 	uint32_t cpu_milli, pids, files;
 	uint64_t file_size;
 	uint64_t disk_bytes, inodes;
+	struct keeper_io io;
 };
 
 struct container_spec {
