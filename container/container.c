@@ -16,7 +16,6 @@
 #include "base/cleanup.h"
 #include "base/process_stat.h"
 #include "container/bundle.h"
-#include "container/cgroup_io.h"
 #include "container/child.h"
 #include "container/container_io.h"
 #include "container/dir.h"
@@ -187,6 +186,11 @@ static bool has_ended(int pidfd, int timeout_ms)
 	return r > 0;
 }
 
+bool container_is_dead(const struct container *c)
+{
+	return has_ended(c->init_pidfd, 0);
+}
+
 static int runtime_failed(const struct container_host *host, int status, int log_fd,
 			  struct err *err)
 {
@@ -263,12 +267,12 @@ int container_record(const struct container *c, const struct container_host *hos
 	return r < 0 ? err_set(err, r, ERR_START_FAILED, "cannot record it: %s", strerror(-r)) : 0;
 }
 
-int container_kill(const struct container *c, const struct container_host *host)
+int container_kill(struct container *c, const struct container_host *host)
 {
 	int r = c->init_pidfd < 0 ? -ESRCH : 0;
 
-	if (container_io_is_any(&c->spec.limits.io))
-		cgroup_io_lift(&host->cgroup, c->spec.id.text);
+	c->is_ending = true;
+	container_hurry(c, host);
 	if (r == 0 && syscall(SYS_pidfd_send_signal, c->init_pidfd, SIGKILL, NULL, 0) < 0 &&
 	    errno != ESRCH)
 		r = -errno;
@@ -278,18 +282,23 @@ int container_kill(const struct container *c, const struct container_host *host)
 
 int container_freeze(const struct container *c, const struct container_host *host)
 {
+	container_hurry(c, host);
 	return freezer_freeze(&host->cgroup, c->spec.id.text);
 }
 
 int container_freeze_others(const struct container *c, const struct container_host *host,
 			    uint32_t group)
 {
+	container_hurry(c, host);
 	return freezer_freeze_others(&host->cgroup, c->spec.id.text, group);
 }
 
 int container_thaw(const struct container *c, const struct container_host *host)
 {
-	return freezer_thaw(&host->cgroup, c->spec.id.text);
+	int slowed = container_slow_down(c, host);
+	int r = freezer_thaw(&host->cgroup, c->spec.id.text);
+
+	return r < 0 ? r : slowed;
 }
 
 int container_is_frozen(const struct container *c, const struct container_host *host)
@@ -344,7 +353,7 @@ static void kill_stray(const struct container *c, const struct container_host *h
 }
 
 /* In the worker: 0, or 1 if something stayed. */
-static int take_down(const struct container *c, const struct container_host *host)
+static int take_down(struct container *c, const struct container_host *host)
 {
 	const char *id = c->spec.id.text;
 	int r = 0;
@@ -406,6 +415,8 @@ int container_adopt(struct container *c, const struct container_host *host,
 	c->groups_made = cgroup_groups_made(&host->cgroup, id->text);
 	ids_take(host->ids, c->range);
 	disk_adopt(c, host);
+	/* The keeper before us may have died while it was in a hurry. */
+	container_slow_down(c, host);
 	return 0;
 }
 

@@ -86,8 +86,11 @@ int container_io_set(const struct container *c, const struct container_host *hos
 {
 	dev_t own = own_disk(c, host);
 	struct block_devices disks;
-	int r = block_devices_of(c->init_pid, &disks);
+	int r;
 
+	if (c->is_ending)
+		return 0;
+	r = block_devices_of(c->init_pid, &disks);
 	if (r == 0 && own)
 		r = block_devices_add(&disks, own);
 	if (r == 0 && disks.count == 0)
@@ -98,4 +101,21 @@ int container_io_set(const struct container *c, const struct container_host *hos
 		return err_set(err, r, ERR_INTERNAL, "the limit of io cannot be set: %s",
 			       strerror(-r));
 	return 0;
+}
+
+void container_hurry(const struct container *c, const struct container_host *host)
+{
+	if (container_io_is_any(&c->spec.limits.io))
+		cgroup_io_lift(&host->cgroup, c->spec.id.text);
+}
+
+/* Of one that has just died there is nothing to be seen. */
+int container_slow_down(const struct container *c, const struct container_host *host)
+{
+	struct err unused;
+	int r = 0;
+
+	if (container_io_is_any(&c->spec.limits.io))
+		r = container_io_set(c, host, &c->spec.limits.io, &unused);
+	return r < 0 && !container_is_dead(c) ? r : 0;
 }

@@ -7,6 +7,8 @@
 /* ERR_UNSUPPORTED: this host cannot hold it to that, and why. */
 int container_io_check(const struct container *c, const struct container_host *host,
 		       const struct keeper_io *io, struct err *err);
+/* Nothing is left of its first process but its status. */
+bool container_is_dead(const struct container *c);
 /* It runs, so that what it has mounted can be seen. Nothing is checked. */
 int container_io_set(const struct container *c, const struct container_host *host,
 		     const struct keeper_io *io, struct err *err);
