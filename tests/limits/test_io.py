@@ -50,8 +50,8 @@ def limit(g, field, name="a"):
 def counted(g, kind, disk, name="a"):
     """Bytes that the kernel has charged to the sandbox."""
     for line in files(g, "io.stat", name=name):
-        if line.split()[0] == disk:
-            return int(re.search(rf"\b{kind[0]}bytes=(\d+)", line)[1])
+        if line.split()[0] == disk and (bytes_ := re.search(rf"\b{kind[0]}bytes=(\d+)", line)):
+            return int(bytes_[1])
     for line in files(g, "blkio.throttle.io_service_bytes", name=name):
         if line.split()[:2] == [disk, kind.capitalize()]:
             return int(line.split()[2])

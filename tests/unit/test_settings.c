@@ -428,7 +428,8 @@ static void test_write(void)
 		  "\"memory\":null,\"memory_threshold\":0.8,"
 		  "\"swap\":null,\"cpus\":1.5,\"cpu_time_ms\":null,\"pids\":null,\"files\":null,"
 		  "\"file_size\":null,\"disk\":null,\"inodes\":null,\"io_read\":null,"
-		  "\"io_write\":null,\"io_read_ops\":null,\"io_write_ops\":null,\"output_bytes\":null},"
+		  "\"io_write\":null,\"io_read_ops\":null,\"io_write_ops\":null,\"output_bytes\":"
+		  "null},"
 		  "\"network\":{\"mode\":\"none\"},\"labels\":{}}");
 	buf_close(&text);
 	settings_close(&q.settings);
