@@ -90,7 +90,7 @@ def file_on_disk(g, size=3):
 
 @only("root")
 def test_reads(g):
-    """Reads are held back, by the disk that the sandbox is on, and by nothing when that is asked for."""
+    """42: reads are held back, by the disk that the sandbox is on, and by nothing when that is asked for."""
     disk = disk_of(g.dir)
     check(disk and abilities(g)["io_read_limit"], "the tests' folder is on a disk", disk)
     file_on_disk(g)
