@@ -31,6 +31,7 @@ struct cgroup_host {
 	bool is_used; /* false: the runtime is told to leave cgroups alone */
 	bool is_v2;   /* limits are there */
 	bool can_limit_memory, can_limit_swap, can_limit_cpu, can_limit_pids, can_freeze;
+	bool can_limit_io;   /* reads; of writes see container/cgroup_io.h */
 	char base[PATH_MAX]; /* "" or the path of a delegated cgroup */
 	char name[CGROUP_NAME_MAX];
 	int v2_fd;                 /* the base in the unified hierarchy, -1: none */

@@ -22,6 +22,7 @@
 #include "base/str.h"
 #include "container/host.h"
 #include "container/pool_mark.h"
+#include "proto/keeper.h"
 #include "proto/sandbox_id.h"
 
 struct container_limits {
@@ -29,6 +30,7 @@ struct container_limits {
 	uint32_t cpu_milli, pids, files;
 	uint64_t file_size;
 	uint64_t disk_bytes, inodes;
+	struct keeper_io io;
 };
 
 struct container_spec {
@@ -55,6 +57,7 @@ struct container {
 	uint64_t init_start;   /* start time of init, with the boot id the proof that a pid is still
 				  it */
 	uint64_t create_start; /* and of the runtime that made it */
+	bool is_ending;        /* it was killed, and no limit is to hold it up any more */
 	uint32_t groups_made;
 	uint32_t groups_retired; /* those below are nobody's; 0: all of them are gone */
 	uint64_t oom_kills_seen;
@@ -102,7 +105,7 @@ int container_record(const struct container *c, const struct container_host *hos
  * SIGKILL to init by its pidfd; everything inside dies with it. Then it is thawed: in v1 nobody
  * dies who is frozen, and runc takes what is frozen for a container that it may not delete.
  */
-int container_kill(const struct container *c, const struct container_host *host);
+int container_kill(struct container *c, const struct container_host *host);
 
 /*
  * All of it, init too. 1: it is frozen. 0: not yet, and the caller comes again until it is, or
@@ -141,6 +144,14 @@ int container_group_kill(const struct container *c, const struct container_host 
 			 uint32_t group);
 int container_group_is_empty(const struct container *c, const struct container_host *host,
 			     uint32_t group);
+
+/*
+ * Whoever waits for a disk can neither die nor be frozen before that has answered, for which a
+ * limit of io may make it wait for hours. So it has none for a while: while it is frozen, which the
+ * functions above see to, and while an exec group takes long to end.
+ */
+void container_hurry(const struct container *c, const struct container_host *host);
+int container_slow_down(const struct container *c, const struct container_host *host);
 
 /* An empty one that was killed is of no use any more: whoever enters it is killed too. */
 int container_group_remove(const struct container *c, const struct container_host *host,

@@ -8,6 +8,7 @@
 #include "container/cgroup_limits.h"
 #include "container/child.h"
 #include "container/container.h"
+#include "container/container_io.h"
 #include "container/dir.h"
 #include "container/limits.h"
 
@@ -39,6 +40,27 @@ static int limit_disk(struct container *c, const struct container_host *host, ui
 	return container_limit_disk(c, host, bytes, err);
 }
 
+static int limit_io(struct container *c, const struct container_host *host,
+		    const struct keeper_io *io, struct err *err)
+{
+	struct keeper_io *now = &c->spec.limits.io;
+	struct err unused;
+	int r;
+
+	if (io->read_bytes == now->read_bytes && io->write_bytes == now->write_bytes &&
+	    io->read_ops == now->read_ops && io->write_ops == now->write_ops)
+		return 0;
+	r = container_io_check(c, host, io, err);
+	if (r < 0)
+		return r;
+	r = container_io_set(c, host, io, err);
+	if (r < 0)
+		container_io_set(c, host, now, &unused);
+	else
+		*now = *io;
+	return r;
+}
+
 static int limit_cgroup(const struct container *c, const struct container_host *host,
 			const struct container_limits *old, const struct container_limits *new,
 			struct err *err)
@@ -61,6 +83,7 @@ int container_limit_begin(struct container *c, const struct container_host *host
 			  struct err *err)
 {
 	struct container_limits asked = c->spec.limits;
+	struct err unused;
 	int r;
 
 	ret->before = asked;
@@ -68,11 +91,17 @@ int container_limit_begin(struct container *c, const struct container_host *host
 	asked.swap_bytes = limits->swap_bytes;
 	asked.cpu_milli = limits->cpu_milli;
 	asked.pids = limits->pids;
+	asked.io = limits->io;
 	r = limits_complete(&asked, host, err);
 	if (r == 0)
 		r = check_fixed(c, host, &asked, err);
 	if (r == 0)
+		r = limit_io(c, host, &asked.io, err);
+	if (r == 0) {
 		r = limit_disk(c, host, limits->disk_bytes, err);
+		if (r < 0)
+			limit_io(c, host, &ret->before.io, &unused);
+	}
 	asked.disk_bytes = c->spec.limits.disk_bytes;
 	ret->after = asked;
 	return r;
@@ -168,6 +197,7 @@ int container_limit_end(struct container *c, const struct container_host *host,
 		limit_cgroup(c, host, &change->after, &change->before, &unused);
 	}
 	limit_disk(c, host, change->before.disk_bytes, &unused);
+	limit_io(c, host, &change->before.io, &unused);
 	c->spec.limits = change->before;
 	return result;
 }

@@ -161,7 +161,8 @@ static int read_spec(const struct keeper_start *start, struct container_spec *re
 			   .files = start->files,
 			   .file_size = start->file_size,
 			   .disk_bytes = start->disk_bytes,
-			   .inodes = start->inodes},
+			   .inodes = start->inodes,
+			   .io = start->io},
 	};
 	_Static_assert(sizeof(ret->image) > KEEPER_IMAGE_MAX, "an image's name fits");
 	_Static_assert(sizeof(ret->id.text) > KEEPER_ID_MAX, "an id fits");
@@ -302,6 +303,7 @@ static void on_limit(struct keeper *k, struct keeper_asker asker, const union re
 		.cpu_milli = limit->cpu_milli,
 		.pids = limit->pids,
 		.disk_bytes = limit->disk_bytes,
+		.io = limit->io,
 	};
 
 	if (sb)

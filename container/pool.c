@@ -80,6 +80,13 @@ const char *pool_lacks(const struct pool *pool)
 	return pool->lacks;
 }
 
+dev_t pool_device(const struct pool *pool)
+{
+	struct stat st;
+
+	return pool && fstat(pool->loop_fd, &st) == 0 ? st.st_rdev : 0;
+}
+
 int pool_fd(const struct pool *pool)
 {
 	return pool ? pool->root_fd : -1;

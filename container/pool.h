@@ -22,6 +22,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/host.h"
@@ -45,6 +46,8 @@ const char *pool_lacks(const struct pool *pool);
 /* Mounted; `may_make`: or made first, unless disks are missed with it. Once it is open this costs
  * nothing. */
 int pool_open(struct pool *pool, bool may_make, struct err *err);
+/* Its block device; 0: it is not open. */
+dev_t pool_device(const struct pool *pool);
 /* The mount, for who reads or removes there; -1: it is not open. */
 int pool_fd(const struct pool *pool);
 

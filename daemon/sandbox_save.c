@@ -88,6 +88,8 @@ static void ask_limits(struct sandbox *sb, struct keeper_call *call,
 			     .cpu_milli = limits->cpu_milli,
 			     .pids = limits->pids,
 			     .disk_bytes = limits->disk_bytes,
+			     .io = {limits->io_read, limits->io_write, limits->io_read_ops,
+				    limits->io_write_ops},
 		     });
 }
 

@@ -199,6 +199,8 @@ static void ask_keeper(struct sandbox *sb)
 		.file_size = s->limits.file_size,
 		.disk_bytes = s->limits.disk_bytes,
 		.inodes = s->limits.inodes,
+		.io = {s->limits.io_read, s->limits.io_write, s->limits.io_read_ops,
+		       s->limits.io_write_ops},
 		.mounts = s->mounts,
 	};
 

@@ -29,7 +29,9 @@ struct settings_limits {
 	uint32_t files;
 	uint64_t file_size;
 	uint64_t disk_bytes, inodes; /* of all that it may change; 0: what the host has */
-	uint64_t output_bytes;       /* kept of each background process */
+	uint64_t io_read, io_write;  /* bytes in a second; 0: as many as it likes */
+	uint32_t io_read_ops, io_write_ops;
+	uint64_t output_bytes; /* kept of each background process */
 };
 
 /* Those that the keeper can set while it runs. */

@@ -382,8 +382,6 @@ def test_change(g):
 def test_bad_berthd(g):
     """The keeper checks what a berthd asks for again: paths, targets, and the list itself."""
     k = ground.place.k
-    k.FIELDS[k.START] = ("id:s generation:Q flags:I image:s memory_bytes:Q swap_bytes:Q cpu_milli:I pids:I "
-                         "files:I file_size:Q disk_bytes:Q inodes:Q mounts:s")
     source = folder(g, "work", mode=0o777)
     keeper, line = g.spawn("--idle-ms", "60000", "--allow-bind", g.path("host"))
     equal(line, "ready", "the keeper's first line")
