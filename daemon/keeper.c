@@ -384,9 +384,17 @@ int keeper_check(const struct keeper *keeper, struct err *err)
 	return is_late(keeper) ? err_set(err, -EIO, ERR_UNAVAILABLE, "%s", gone_for_good) : 0;
 }
 
-uint32_t keeper_version(const struct keeper *keeper)
+void keeper_say_absent(const struct keeper *keeper, struct err *ret)
 {
-	return keeper->version;
+	if (keeper->version && keeper->version != KEEPER_VERSION)
+		err_set(ret, -EPROTO, ERR_UNAVAILABLE,
+			"the berth-keeper of %s speaks version %u, and this berthd %u: start a "
+			"berthd of its release and stop all sandboxes there, or stop its service; "
+			"then start this one again",
+			keeper->path, keeper->version, KEEPER_VERSION);
+	else
+		err_set(ret, -ETIMEDOUT, ERR_UNAVAILABLE, "no berth-keeper answers on %s",
+			keeper->path);
 }
 
 const char *keeper_runtime(const struct keeper *keeper)

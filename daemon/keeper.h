@@ -81,8 +81,8 @@ struct keeper_defaults keeper_defaults(const struct keeper *keeper);
 bool keeper_is_ready(const struct keeper *keeper);
 /* 0; -EIO: it has been away for so long that what is asked of it now fails at once. */
 int keeper_check(const struct keeper *keeper, struct err *err);
-/* That it speaks; 0 until it has said so. Another one than ours is not ready(), ever. */
-uint32_t keeper_version(const struct keeper *keeper);
+/* Why absent() was called: nobody answers, or one that speaks another version. */
+void keeper_say_absent(const struct keeper *keeper, struct err *ret);
 const char *keeper_runtime(const struct keeper *keeper);
 
 void keeper_start(struct keeper *keeper, struct keeper_call *call,

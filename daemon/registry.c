@@ -324,18 +324,9 @@ static void on_ready(void *arg)
 static void on_absent(void *arg)
 {
 	struct registry *r = arg;
-	uint32_t version = keeper_version(r->keeper);
 	struct err err;
 
-	if (version && version != KEEPER_VERSION)
-		err_set(&err, -EPROTO, ERR_UNAVAILABLE,
-			"the berth-keeper of %s/keeper.sock speaks version %u, and this berthd %u: "
-			"start a berthd of its release and stop all sandboxes there, or stop its "
-			"service; then start this one again",
-			r->run_dir, version, KEEPER_VERSION);
-	else
-		err_set(&err, -ETIMEDOUT, ERR_UNAVAILABLE,
-			"no berth-keeper answers on %s/keeper.sock", r->run_dir);
+	keeper_say_absent(r->keeper, &err);
 	r->config.ready(r->config.arg, &err);
 }
 
