@@ -44,7 +44,7 @@ static int limit_cgroup(const struct container *c, const struct container_host *
 			struct err *err)
 {
 	const struct cgroup_change change = {of_cgroup(old), of_cgroup(new)};
-	cleanup(cgroup_files_close) struct cgroup_files files = {NULL, -1, -1, -1};
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 	int r;
 
 	if (!host->cgroup.is_used)
@@ -82,7 +82,7 @@ bool container_limit_takes_long(const struct container *c, const struct containe
 				const struct container_change *change)
 {
 	const struct cgroup_limits after = of_cgroup(&change->after);
-	cleanup(cgroup_files_close) struct cgroup_files files = {NULL, -1, -1, -1};
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 
 	return host->cgroup.is_used &&
 	       cgroup_files_open(&host->cgroup, c->spec.id.text, &files) == 0 &&
@@ -120,7 +120,7 @@ int container_limit_work(const struct container *c, const struct container_host 
 			 const struct container_change *change, int *ret_fd, struct err *err)
 {
 	const struct cgroup_host *cg = &host->cgroup;
-	cleanup(cgroup_files_close) struct cgroup_files files = {NULL, -1, -1, -1};
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 	cleanup_fd int from = -1, to = -1;
 	int keep[CGROUPS_KINDS + 5], ends[2], r;
 	unsigned count = 0;
@@ -149,9 +149,11 @@ int container_limit_work(const struct container *c, const struct container_host 
 void container_limit_undo(const struct container *c, const struct container_host *host,
 			  const struct container_change *change)
 {
-	struct err unused;
+	const struct cgroup_limits before = of_cgroup(&change->before);
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 
-	limit_cgroup(c, host, &change->before, &change->before, &unused);
+	if (host->cgroup.is_used && cgroup_files_open(&host->cgroup, c->spec.id.text, &files) == 0)
+		cgroup_limit_restore(&host->cgroup, &files, &before);
 }
 
 int container_limit_end(struct container *c, const struct container_host *host,
@@ -165,7 +167,7 @@ int container_limit_end(struct container *c, const struct container_host *host,
 		if (result == 0)
 			return 0;
 		err->code = ERR_INTERNAL;
-		limit_cgroup(c, host, &change->after, &change->before, &unused);
+		container_limit_undo(c, host, change);
 	}
 	limit_disk(c, host, change->before.disk_bytes, &unused);
 	c->spec.limits = change->before;
