@@ -34,8 +34,12 @@ static int check_fixed(const struct container *c, const struct container_host *h
 static int limit_disk(struct container *c, const struct container_host *host, uint64_t bytes,
 		      struct err *err)
 {
-	if (bytes == c->spec.limits.disk_bytes || (c->spec.is_ephemeral && !bytes))
+	if (c->spec.is_ephemeral && !bytes)
 		return 0;
+	if (bytes == c->spec.limits.disk_bytes) {
+		container_pool_settle(c, host);
+		return 0;
+	}
 	return container_limit_disk(c, host, bytes, err);
 }
 
@@ -169,7 +173,8 @@ int container_limit_end(struct container *c, const struct container_host *host,
 		err->code = ERR_INTERNAL;
 		container_limit_undo(c, host, change);
 	}
-	limit_disk(c, host, change->before.disk_bytes, &unused);
+	if (limit_disk(c, host, change->before.disk_bytes, &unused) < 0)
+		c->is_limit_unsure = c->is_pooled;
 	c->spec.limits = change->before;
 	return result;
 }

@@ -15,7 +15,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "limits"), os.path.join(HERE, "..", "sa
 # pylint: disable=wrong-import-position
 import faults as f  # noqa: E402
 from ground import check, equal, main, only, until  # noqa: E402
-from pool import attached, end, limited, refused, rest, start  # noqa: E402
+from pool import attached, end, folder, limited, pool_of, refused, rest, start  # noqa: E402
 
 # Where it looks, and what may happen there.
 BLIND = [("/sys/block", errno.ENOENT), ("/sys/block", errno.EMFILE), ("/dev/loop", errno.ENOENT), ("/dev/loop", errno.EACCES)]
@@ -79,4 +79,20 @@ def test_lock(g):
     end(g)
 
 
-main([test_blind, test_lock], start=lambda test: False)
+@only("root")
+def test_removal(g):
+    """A disk that cannot be opened while it is removed is not taken for none: what it has in the pool goes, too"""
+    faults = begin(g)
+    for name in ("a", "b"):
+        limited(g, name, "16M")
+    faults.arm(f.OPEN, 1, "a-0", errno.EMFILE)
+    reply = g.request("DELETE", "/v1/sandbox/a")
+    equal(faults.disarm()[1], 1, reply)
+    equal((len(os.listdir(pool_of(g))), os.listdir(folder(g, ".trash"))), (2, ["a-0"]), "what is left")
+    g.out("c", "true")  # a start sweeps
+    until(lambda: not os.listdir(folder(g, ".trash")), "the trash to be emptied")
+    equal(len(os.listdir(pool_of(g))), 1, "disks")
+    end(g)
+
+
+main([test_blind, test_lock, test_removal], start=lambda test: False)

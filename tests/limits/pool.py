@@ -10,13 +10,14 @@ FULL = b"Disk quota exceeded"
 NO_ROOM = b"No space left on device"
 
 
-def attached(g):
-    """Loop devices with a file of ours, whose path may begin at a mount that is gone."""
+def attached(g, name=""):
+    """Loop devices with a file of ours that has this in its name, whose path may begin at a mount that is gone."""
     found = []
     for path in glob.glob("/sys/block/loop*/loop/backing_file"):
         try:
             with open(path, encoding="utf-8") as file:
-                found += [path] if os.path.basename(g.dir) in file.read() else []
+                text = file.read()
+            found += [path] if os.path.basename(g.dir) in text and name in text else []
         except OSError:
             pass
     return found
@@ -53,7 +54,7 @@ def rest(g, *names):
         stop(g, name)
     g.berthd.terminate()
     equal(g.berthd.wait(60), 0, "berthd's exit code")
-    until(lambda: not g.keepers() and not attached(g), "the pool to be let go")
+    until(lambda: not g.keepers() and not attached(g, "pool.img"), "the pool to be let go")
 
 
 def start(g, name, disk=None):

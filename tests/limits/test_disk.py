@@ -290,6 +290,54 @@ def test_wrong_disk(g):
     end(g)
 
 
+def set_limit(g, name, size):
+    """As a keeper does that dies before it has written it down."""
+    token, number = (open(folder(g, name, file), encoding="ascii").read().strip() for file in ("pooled", "range"))
+    subprocess.run(["nsenter", f"--mount=/proc/{g.keeper()}/ns/mnt", "btrfs", "qgroup", "limit", size,
+                    os.path.join(g.run, ".pool", f"{number}-{token}")], check=True)
+
+
+@only("root")
+def test_half_changed(g):
+    """A limit that a keeper was about to change when it died is what was answered last, also if it cannot look yet."""
+    limited(g, "a", "16M")
+    set_limit(g, "a", "64M")
+    g.kill_keeper()
+    until(lambda: "adopted sandbox=a" in g.log_text() and g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
+    check(14 * MIB < fill(g, "a") <= 16 * MIB, "the limit")
+    g.out("a", "rm big")
+    set_limit(g, "a", "64M")
+    os.rename(os.path.join(g.state, "pool.img"), g.path("pool"))
+    g.kill_keeper()
+    until(lambda: "cannot grow until it can be opened" in g.log_text(), "that to be told")
+    equal(make(g, "a", {"disk": "16M", "memory": "300M"}).status, 200, "another limit")
+    os.rename(g.path("pool"), os.path.join(g.state, "pool.img"))
+    until(lambda: "is open again" in g.log_text(), "the pool to be opened")
+    check(14 * MIB < fill(g, "a") <= 16 * MIB, "the limit")
+    end(g)
+
+
+@only("root")
+def test_same_number(g):
+    """No two folders with the same user ids run, and a disk in the pool that two folders have goes with the last."""
+    limited_with_text(g, "a", "b")
+    shutil.copytree(folder(g, "a"), folder(g, "c"))
+    refused(start(g, "c", "16M"), 409, "conflict", '"a"', "the same user ids")
+    equal(g.request("DELETE", "/v1/sandbox/c").status, 204, "delete")
+    until(lambda: not os.listdir(folder(g, ".trash")), "the copy to be gone")
+    stop(g, "a")
+    equal(g.out("a", "cat f"), "a\n", "what it was a copy of")
+    rest(g, "a", "b")
+    os.rename(folder(g, "a"), g.path("aside"))
+    g.start()
+    g.out("d", "true")  # the pool is not open, so the number of what is away looks free
+    os.rename(g.path("aside"), folder(g, "a"))
+    refused(start(g, "a"), 409, "conflict", '"d"', "the same user ids")
+    equal(g.request("DELETE", "/v1/sandbox/d").status, 204, "delete")
+    equal(g.out("a", "cat f"), "a\n", "what came back")
+    end(g)
+
+
 def take_all(g, name):
     """Until the pool is full. How large it was."""
     before = image_of(g)
@@ -347,12 +395,12 @@ def test_room(g):
     end(g)
 
 
-def on_small_disk(g, size, test):
+def on_small_disk(g, size, test, mkfs=("mkfs.ext4", "-q", "-m", "0")):
     """The state directory is on a file system of its own."""
     image = g.path("disk.img")
     with open(image, "wb") as file:
         file.truncate(size)
-    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
+    subprocess.run([*mkfs, image], check=True, stdout=subprocess.DEVNULL)
     os.mkdir(g.state)
     subprocess.run(["mount", "-o", "loop", image, g.state], check=True)
     try:
@@ -405,6 +453,25 @@ def use_tiny_host(g):
     refused(g.request("POST", "/v1/sandbox/a/start"), 507, "disk_limit", "128 MiB")
     equal(glob.glob(os.path.join(g.state, "pool.img*")), [], "what could not be made")
     g.out("b", "echo x >f")
+
+
+def use_btrfs(g):
+    limited(g, "a", "16M")
+    g.out("a", "echo kept >f")
+    rest(g, "a")
+    check("shares blocks" not in g.log_text() and "without the attribute" not in g.log_text(), g.log_text())
+    image, copy = (os.path.join(g.state, name) for name in ("pool.img", "copy"))
+    subprocess.run(["sh", "-c", 'touch "$1" && chattr +C "$1" && cp --reflink=always "$0" "$1" && sync', image, copy],
+                   check=True)
+    g.start()
+    equal(g.out("a", "cat f"), "kept\n", "its disk")
+    check("shares blocks with a copy" in g.log_text(), "that is not told")
+
+
+@only("root")
+def test_copied_image(g):
+    """On a btrfs the pool has blocks of its own, and it is told when a copy has made them common ones."""
+    on_small_disk(g, 1024 * MIB, use_btrfs, ("mkfs.btrfs", "-q"))
 
 
 @only("root")
@@ -470,5 +537,7 @@ def test_ephemeral(g):
 
 
 main([test_holds, test_full_disk, test_change, test_change_while_running, test_kills, test_new_pool, test_moved_folder,
-      test_moved_alive, test_missing_pool, test_wrong_disk, test_trouble, test_room, test_full_host, test_tiny_host,
-      test_refused, test_ephemeral], start=lambda test: test not in (test_full_host, test_tiny_host))
+      test_moved_alive, test_missing_pool, test_wrong_disk, test_half_changed,
+      test_same_number, test_trouble, test_room, test_copied_image, test_full_host,
+      test_tiny_host, test_refused, test_ephemeral],
+     start=lambda test: test not in (test_copied_image, test_full_host, test_tiny_host))
