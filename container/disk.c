@@ -119,8 +119,11 @@ static int may_make_pool(const struct container_spec *spec, const struct contain
 
 bool container_pool_is_unready(const struct container_spec *spec, const struct container_host *host)
 {
-	int may_make = may_make_pool(spec, host);
+	int may_make;
 
+	if (pool_fd(host->pool) >= 0 || (!spec->limits.disk_bytes && !pool_is_there(host->pool)))
+		return false;
+	may_make = may_make_pool(spec, host);
 	return may_make >= 0 && pool_is_unready(host->pool, may_make > 0);
 }
 
