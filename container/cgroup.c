@@ -516,6 +516,15 @@ static int read_held(int memory, bool is_v2, uint64_t used, uint64_t *ret)
 	return r;
 }
 
+int cgroup_read_held(const struct cgroup_host *cg, int memory, uint64_t *ret)
+{
+	const char *file = cg->is_v2 ? "memory.current" : "memory.usage_in_bytes";
+	uint64_t used;
+	int r = dir_read_number(memory, file, &used);
+
+	return r < 0 ? r : read_held(memory, cg->is_v2, used, ret);
+}
+
 int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret)
 {
 	cleanup_fd int v2 = cgroup_open(cg, cg->v2_fd, id);

@@ -80,6 +80,8 @@ struct cgroup_stats {
 };
 /* What this host does not count is 0; -ENODEV: the sandbox has no cgroup. */
 int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret);
+/* held_bytes alone; `memory`: where the sandbox's files of memory are. */
+int cgroup_read_held(const struct cgroup_host *cg, int memory, uint64_t *ret);
 /* The file that has the line "oom_kill <n>", to be read; -ENOENT where memory is not counted. */
 int cgroup_open_counter(const struct cgroup_host *cg, const char *id);
 /* The one with its processor time, as proto/keeper.h has it; -ENOENT where that is not counted. */

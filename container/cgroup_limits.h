@@ -36,7 +36,6 @@ struct cgroup_change {
 
 /* Where a sandbox's files are; -1: this host has none of that kind. */
 struct cgroup_files {
-	const char *id; /* the caller's */
 	int memory, cpu, pids;
 };
 
@@ -47,6 +46,10 @@ void cgroup_files_close(struct cgroup_files *files);
 /* The limit of memory gets lower: the kernel may have to give memory back for seconds first. */
 bool cgroup_limit_takes_long(const struct cgroup_host *cg, const struct cgroup_files *files,
 			     const struct cgroup_limits *limits);
+/* What held before, again, as far as that takes no time: a limit of memory below what is used stays
+ * as it is. */
+void cgroup_limit_restore(const struct cgroup_host *cg, const struct cgroup_files *files,
+			  const struct cgroup_limits *limits);
 /* ERR_CONFLICT: more memory is held than that, and nothing was changed. */
 int cgroup_limit(const struct cgroup_host *cg, const struct cgroup_files *files,
 		 const struct cgroup_change *change, struct err *err);

@@ -52,6 +52,7 @@ struct container {
 	uint32_t range; /* number of its id range, recorded below <state>/sandboxes/<id> */
 	bool is_pooled; /* its disk is in the pool (pool.h), limited or not */
 	char disk_name[POOL_NAME_SIZE]; /* and is called so there */
+	bool is_limit_unsure;           /* another limit than spec's may hold there */
 	pid_t init_pid;
 	int init_pidfd; /* -1 until it runs; the caller closes it after container_take_down() */
 	uint64_t init_start;   /* start time of init, with the boot id the proof that a pid is still
@@ -214,6 +215,18 @@ int container_limit_disk(struct container *c, const struct container_host *host,
 uint64_t container_pool_owes(const struct container *c);
 /* 0: it has room for `owed`, and needs no watching. 1: for now. 2: it must grow. */
 int container_pool_room(const struct container_host *host, uint64_t owed);
+/* A number that is another when something was written there. */
+uint64_t container_pool_trace(const struct container_host *host);
+/* The limit of its disk there is what spec says, if that was unsure and can be set by now. */
+void container_pool_settle(struct container *c, const struct container_host *host);
+/* The disk of this one will be there, but its file is not made yet, or not whole: that takes long,
+ * and is for a child; if that fails (status 1), *ret_fd has a struct err. */
+bool container_pool_is_unready(const struct container_spec *spec,
+			       const struct container_host *host);
+int container_pool_prepare(const struct container_spec *spec, const struct container_host *host,
+			   pid_t *ret_pid, int *ret_fd);
+/* For some seconds that is what whoever wants to open it is told. */
+void container_pool_failed(const struct container_host *host, const struct err *err);
 /* If it is not open yet: until then it cannot grow. */
 int container_pool_open(const struct container_host *host, struct err *err);
 /* A child that lets it grow. */

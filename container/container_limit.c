@@ -35,8 +35,12 @@ static int check_fixed(const struct container *c, const struct container_host *h
 static int limit_disk(struct container *c, const struct container_host *host, uint64_t bytes,
 		      struct err *err)
 {
-	if (bytes == c->spec.limits.disk_bytes || (c->spec.is_ephemeral && !bytes))
+	if (c->spec.is_ephemeral && !bytes)
 		return 0;
+	if (bytes == c->spec.limits.disk_bytes) {
+		container_pool_settle(c, host);
+		return 0;
+	}
 	return container_limit_disk(c, host, bytes, err);
 }
 
@@ -66,7 +70,7 @@ static int limit_cgroup(const struct container *c, const struct container_host *
 			struct err *err)
 {
 	const struct cgroup_change change = {of_cgroup(old), of_cgroup(new)};
-	cleanup(cgroup_files_close) struct cgroup_files files = {NULL, -1, -1, -1};
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 	int r;
 
 	if (!host->cgroup.is_used)
@@ -111,7 +115,7 @@ bool container_limit_takes_long(const struct container *c, const struct containe
 				const struct container_change *change)
 {
 	const struct cgroup_limits after = of_cgroup(&change->after);
-	cleanup(cgroup_files_close) struct cgroup_files files = {NULL, -1, -1, -1};
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 
 	return host->cgroup.is_used &&
 	       cgroup_files_open(&host->cgroup, c->spec.id.text, &files) == 0 &&
@@ -149,7 +153,7 @@ int container_limit_work(const struct container *c, const struct container_host 
 			 const struct container_change *change, int *ret_fd, struct err *err)
 {
 	const struct cgroup_host *cg = &host->cgroup;
-	cleanup(cgroup_files_close) struct cgroup_files files = {NULL, -1, -1, -1};
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 	cleanup_fd int from = -1, to = -1;
 	int keep[CGROUPS_KINDS + 5], ends[2], r;
 	unsigned count = 0;
@@ -178,9 +182,11 @@ int container_limit_work(const struct container *c, const struct container_host 
 void container_limit_undo(const struct container *c, const struct container_host *host,
 			  const struct container_change *change)
 {
-	struct err unused;
+	const struct cgroup_limits before = of_cgroup(&change->before);
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 
-	limit_cgroup(c, host, &change->before, &change->before, &unused);
+	if (host->cgroup.is_used && cgroup_files_open(&host->cgroup, c->spec.id.text, &files) == 0)
+		cgroup_limit_restore(&host->cgroup, &files, &before);
 }
 
 int container_limit_end(struct container *c, const struct container_host *host,
@@ -194,9 +200,10 @@ int container_limit_end(struct container *c, const struct container_host *host,
 		if (result == 0)
 			return 0;
 		err->code = ERR_INTERNAL;
-		limit_cgroup(c, host, &change->after, &change->before, &unused);
+		container_limit_undo(c, host, change);
 	}
-	limit_disk(c, host, change->before.disk_bytes, &unused);
+	if (limit_disk(c, host, change->before.disk_bytes, &unused) < 0)
+		c->is_limit_unsure = c->is_pooled;
 	limit_io(c, host, &change->before.io, &unused);
 	c->spec.limits = change->before;
 	return result;

@@ -59,7 +59,8 @@ static uint64_t hash_of_state(const struct container_host *host)
 
 static int find_means(struct container_host *host, const char *wanted, struct err *err)
 {
-	const struct pool_place place = {host->state_fd, host->run_fd, host->sandboxes_fd};
+	const struct pool_place place = {host->state_fd, host->run_fd, host->sandboxes_fd,
+					 &host->ids};
 	cleanup_free struct host_facts *facts = malloc(sizeof(*facts));
 
 	if (!facts)

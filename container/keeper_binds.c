@@ -47,7 +47,7 @@ static void go_on(struct keeper_sandbox *sb)
 	if (sb->is_kill_wanted || sb->is_unwanted)
 		err_set(&sb->failure, -ECANCELED, ERR_CONFLICT,
 			"the sandbox was killed while it started");
-	else if (job_queue(&sb->job, &sb->keeper->runtimes, false) < 0)
+	else if (keeper_pool_begin_start(sb) < 0)
 		err_set(&sb->failure, -EBUSY, ERR_CAPACITY_EXCEEDED,
 			"too many sandboxes are being started");
 	else
@@ -184,7 +184,7 @@ static bool has_binds(struct str mounts)
 int keeper_binds_begin(struct keeper_sandbox *sb)
 {
 	if (!has_binds(sb->c.spec.mounts))
-		return job_queue(&sb->job, &sb->keeper->runtimes, false);
+		return keeper_pool_begin_start(sb);
 	if (check_hanging(sb) == 0)
 		return queue_look(sb);
 	fail(sb);

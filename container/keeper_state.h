@@ -69,6 +69,7 @@ struct keeper {
 	struct job growth; /* of the pool of limited disks */
 	struct timer pool;
 	bool is_growing, has_no_room, has_no_pool;
+	uint64_t look_ms, pool_trace; /* the last time */
 	struct watch link, signals;
 	struct timer idle, stop, greeting;
 	bool is_greeted; /* this berthd has said HELLO */
@@ -143,6 +144,8 @@ void keeper_sandbox_free(struct keeper_sandbox *sb);
 void keeper_sandbox_enter(struct keeper_sandbox *sb, enum keeper_state state);
 /* 0, or -EBUSY: too many wait; it is not queued then. */
 int keeper_sandbox_start(struct keeper_sandbox *sb, struct keeper_asker starter);
+/* Its start's second half; `must`: it has waited already. */
+int keeper_sandbox_create(struct keeper_sandbox *sb, bool must);
 /* It runs: watches its init. */
 void keeper_sandbox_run(struct keeper_sandbox *sb);
 void keeper_sandbox_kill(struct keeper_sandbox *sb);
@@ -155,7 +158,6 @@ void keeper_sandbox_abandon(struct keeper_sandbox *sb);
 void keeper_sandbox_tell_exit(struct keeper_sandbox *sb);
 /* Found with its init dead, or half-made: its status may be among the recent ones. */
 void keeper_sandbox_bury(struct keeper_sandbox *sb);
-struct keeper_sandbox *keeper_sandbox_find_init(struct keeper *k, pid_t pid, uint64_t start);
 /* One exit status of the monitor's. */
 void keeper_take_status(struct keeper *k, const struct monitor_record *record);
 
@@ -191,10 +193,14 @@ void keeper_limit(struct keeper_sandbox *sb, const struct container_limits *limi
 /* keeper_pool.c. One whose disk is in the pool is there, or its limit is another now. */
 void keeper_pool_init(struct keeper *k);
 void keeper_pool_watch(struct keeper *k);
+/* As keeper_sandbox_create(), when a child has made the pool's file, or filled it, if it has to. */
+int keeper_pool_begin_start(struct keeper_sandbox *sb);
 /* One is started, and may have its disk there. */
 void keeper_pool_begin(struct keeper_sandbox *sb);
 
-/* keeper_adopt.c: before anything is served. */
+/* keeper_adopt.c */
+struct keeper_sandbox *keeper_sandbox_find_init(struct keeper *k, pid_t pid, uint64_t start);
+/* Before anything is served. */
 int keeper_adopt(struct keeper *k, struct err *err);
 
 #endif
