@@ -8,6 +8,7 @@
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -178,29 +179,28 @@ static uint64_t known_size(int fd)
  */
 static bool is_shared(int fd)
 {
-	struct {
-		struct fiemap map;
-		struct fiemap_extent extents[EXTENTS];
-	} found;
+	size_t size = sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent);
+	cleanup_free struct fiemap *map = malloc(size);
 	uint64_t from = 0;
 
-	for (;;) {
+	while (map) {
 		const struct fiemap_extent *last;
 
-		memset(&found.map, 0, sizeof(found.map));
-		found.map.fm_start = from;
-		found.map.fm_length = FIEMAP_MAX_OFFSET - from;
-		found.map.fm_extent_count = EXTENTS;
-		if (ioctl(fd, FS_IOC_FIEMAP, &found.map) < 0 || found.map.fm_mapped_extents == 0)
+		memset(map, 0, size);
+		map->fm_start = from;
+		map->fm_length = FIEMAP_MAX_OFFSET - from;
+		map->fm_extent_count = EXTENTS;
+		if (ioctl(fd, FS_IOC_FIEMAP, map) < 0 || map->fm_mapped_extents == 0)
 			return false;
-		for (unsigned i = 0; i < found.map.fm_mapped_extents; i++)
-			if (found.extents[i].fe_flags & FIEMAP_EXTENT_SHARED)
+		for (unsigned i = 0; i < map->fm_mapped_extents; i++)
+			if (map->fm_extents[i].fe_flags & FIEMAP_EXTENT_SHARED)
 				return true;
-		last = &found.extents[found.map.fm_mapped_extents - 1];
+		last = &map->fm_extents[map->fm_mapped_extents - 1];
 		if (last->fe_flags & FIEMAP_EXTENT_LAST)
 			return false;
 		from = last->fe_logical + last->fe_length;
 	}
+	return false;
 }
 
 /* Where the file system cannot do that, pool_image_risk() tells. */
