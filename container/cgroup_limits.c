@@ -122,11 +122,27 @@ static int set_memory_v1(const struct cgroup_host *cg, int dir, const struct cgr
 
 /* --- the others --- */
 
+uint32_t cgroup_cpu_weight(uint32_t cpu_milli)
+{
+	return !cpu_milli || cpu_milli >= 1000 ? 100 : cpu_milli < 20 ? 1 : cpu_milli / 10;
+}
+
+static int set_cpu_weight(const struct cgroup_host *cg, int dir, uint32_t milli)
+{
+	uint32_t weight = cgroup_cpu_weight(milli);
+
+	return cg->is_v2 ? dir_write_number(dir, "cpu.weight", weight)
+			 : dir_write_number(dir, "cpu.shares", weight * CGROUP_V1_SHARES / 100);
+}
+
 static int set_cpu(const struct cgroup_host *cg, int dir, uint32_t milli)
 {
 	uint64_t quota_us = (uint64_t)milli * (CGROUP_CPU_PERIOD_US / 1000);
 	char text[64];
+	int r = set_cpu_weight(cg, dir, milli);
 
+	if (r < 0)
+		return r;
 	if (!cg->is_v2)
 		return milli ? dir_write_number(dir, "cpu.cfs_quota_us", quota_us)
 			     : dir_write(dir, "cpu.cfs_quota_us", "-1");

@@ -6,6 +6,7 @@
  *	memory       memory.max          memory.limit_in_bytes
  *	swap         memory.swap.max     memory.memsw.limit_in_bytes, memory and swap together
  *	cpus         cpu.max             cpu.cfs_quota_us
+ *	             cpu.weight          cpu.shares
  *	processes    pids.max            pids.max
  *
  * In v2 a limit of memory holds at once, and the kernel kills for it. In v1 one that is below what
@@ -21,6 +22,13 @@
 #include "container/cgroup.h"
 
 #define CGROUP_CPU_PERIOD_US 100000
+
+/*
+ * How much of a processor it gets beside others that want it, in percent of one without a limit:
+ * whoever may have a fifth of one is not worth as much as who may have all.
+ */
+uint32_t cgroup_cpu_weight(uint32_t cpu_milli);
+#define CGROUP_V1_SHARES 1024 /* are 100 percent */
 
 /* What this host cannot limit is not looked at. */
 struct cgroup_limits {

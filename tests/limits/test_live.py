@@ -114,9 +114,17 @@ def test_cpus(g):
         equal(throttled(g), 0, "before")
         equal(put(g, cpus=0.1)["restart_needed"], False, "lowered")
         check(of_kernel(g, "cpus") in ("10000", "10000 100000"), of_kernel(g, "cpus"))
+        check(of_kernel(g, "weight") in ("10", "102"), of_kernel(g, "weight"))
         until(lambda: throttled(g) > 3, "the kernel to hold it back")
         put(g, cpus=0)
         check(of_kernel(g, "cpus") in ("-1", "max 100000"), of_kernel(g, "cpus"))
+        check(of_kernel(g, "weight") in ("100", "1024"), of_kernel(g, "weight"))
+    # And so from its start on.
+    for cpus, weights in ((0.5, ("50", "512")), (1.5, ("100", "1024"))):
+        equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "stop")
+        put(g, cpus=cpus)
+        g.out("a", "true")
+        check(of_kernel(g, "weight") in weights, of_kernel(g, "weight"))
 
 
 @only("root")
