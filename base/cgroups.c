@@ -14,6 +14,7 @@ static const char *const controllers[CGROUPS_KINDS] = {
 	[CGROUPS_PIDS]    = "pids",
 	[CGROUPS_FREEZER] = "freezer",
 	[CGROUPS_CPUACCT] = "cpuacct",
+	[CGROUPS_BLKIO]   = "blkio",
 };
 /* clang-format on */
 

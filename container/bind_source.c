@@ -4,21 +4,27 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "container/bind_walk.h"
+#include "container/child.h"
 #include "container/host_state.h"
+#include "container/process.h"
 
 #define DEPTH_MAX  PATH_MAX /* of folders in each other */
 #define SYSFS_TYPE 0x62656572
+#define ANSWER_MS  2000
 
 /* --- where a folder is in its file system --- */
 
@@ -152,6 +158,36 @@ static int pin(struct bind_folder *folder, const struct bind_folder *now, int fd
 	return 0;
 }
 
+/*
+ * A child looks first: what hangs must not keep us from beginning. If it does not even die, it is
+ * left alone, as in keeper_binds.c.
+ */
+static bool does_answer(struct str path, const struct container_host *host)
+{
+	struct bind_walk walk = {.is_rootless = host->is_rootless};
+	struct bind_folder now;
+	pid_t pid;
+	cleanup_fd int child = child_fork(&host->run_fd, 1, &pid);
+	struct pollfd end = {.fd = child, .events = POLLIN};
+	int r;
+
+	if (child < 0)
+		return true; /* whoever cannot fork has other worries; it is looked at here */
+	if (pid == 0) {
+		process_be_look();
+		open_folder(path, &walk, &now);
+		_exit(0);
+	}
+	do
+		r = poll(&end, 1, ANSWER_MS);
+	while (r < 0 && errno == EINTR);
+	if (r == 0)
+		process_pidfd_kill(child, SIGKILL);
+	else
+		waitpid(pid, NULL, 0);
+	return r != 0;
+}
+
 int bind_sources_open(struct bind_sources *ret, const char *const *texts, unsigned count,
 		      const struct container_host *host, struct err *err)
 {
@@ -177,7 +213,9 @@ int bind_sources_open(struct bind_sources *ret, const char *const *texts, unsign
 				       "--allow-bind needs " MOUNTS_ALLOWED_WANT ", not \"%s\"",
 				       texts[i]);
 		ret->count = i + 1;
-		fd = open_folder(ret->allowed[i].path, &walk, &now);
+		fd = does_answer(ret->allowed[i].path, host)
+			     ? open_folder(ret->allowed[i].path, &walk, &now)
+			     : -ETIMEDOUT;
 		r = fd < 0 ? fd : pin(&ret->folders[i], &now, fd);
 		if (r < 0)
 			log_warn("--allow-bind %s: %s; it is looked for again when it is needed",

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "container/bind_source.h"
@@ -230,6 +231,20 @@ static int make_bind(const struct container_host *host, const struct mount_item 
 	if (r == 0)
 		r = set_attributes(item, tree, userns, err);
 	return r < 0 ? r : take_fd(&tree);
+}
+
+void binds_look(const struct container_host *host, struct str mounts, int told_fd)
+{
+	struct mount_item item;
+
+	while (mounts_next(&mounts, &item) > 0) {
+		struct stat st;
+		struct err err;
+		cleanup_fd int fd = -1;
+
+		if (write(told_fd, "", 1) == 1 && item.kind == MOUNT_BIND)
+			fd = bind_source_open(host, &item, &st, &err);
+	}
 }
 
 int binds_mount(const struct container_host *host, struct str mounts, struct id_map map, int root,

@@ -27,4 +27,7 @@
 int binds_mount(const struct container_host *host, struct str mounts, struct id_map map, int root,
 		struct err *err);
 
+/* Only looks at each folder of the host, for as long as that takes; see container_look(). */
+void binds_look(const struct container_host *host, struct str mounts, int told_fd);
+
 #endif

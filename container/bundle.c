@@ -11,11 +11,14 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "container/dir.h"
 #include "container/ephemeral.h"
 #include "container/image.h"
 #include "container/oci_config.h"
 #include "container/rootfs.h"
+#include "container/runtime.h"
+#include "container/trash.h"
 #include "container/tree.h"
 
 #define UPPER_NEW "upper.new"
@@ -103,13 +106,13 @@ static int place_disk(struct container *c, const struct container_host *host, in
 			       "where the sandbox's disk is cannot be seen: %s",
 			       strerror(-is_marked));
 	if (c->spec.is_ephemeral && (is_marked || has_upper))
-		return err_set(err, -EEXIST, ERR_CONFLICT,
+		return err_set(err, -EALREADY, ERR_CONFLICT,
 			       "the sandbox has a disk already: it can be made ephemeral only "
 			       "before its first start");
 	if (c->spec.is_ephemeral)
 		return ephemeral_attach(host, &c->spec.limits, err);
 	if (has_upper)
-		return err_set(err, -EEXIST, ERR_CONFLICT,
+		return err_set(err, -EALREADY, ERR_CONFLICT,
 			       "the sandbox has a disk without a limit already: limits.disk can be "
 			       "given only before its first start");
 	/* Rootless a limit was refused before. */
@@ -126,20 +129,30 @@ static bool is_placed_elsewhere(const struct container *c, int disk)
 	return c->spec.is_ephemeral || c->spec.limits.disk_bytes || pool_has_disk(disk) != 0;
 }
 
-int bundle_open_disk(struct container *c, const struct container_host *host, bool *ret_is_new,
+/* Which ranges its disks have is known only when it is open. Whoever needs it says what fails. */
+static void look_into_pool(const struct container *c, const struct container_host *host)
+{
+	struct err ignored;
+
+	if (c->spec.limits.disk_bytes && !c->spec.is_ephemeral && pool_is_there(host->pool))
+		pool_open(host->pool, false, &ignored);
+}
+
+static int open_disk(struct container *c, const struct container_host *host, bool *ret_is_new,
 		     struct err *err)
 {
 	const char *id = c->spec.id.text;
 	cleanup_fd int disk = -1;
 	int r;
 
+	look_into_pool(c, host);
 	/* Only what we made ourselves may be removed again when the start fails. */
 	*ret_is_new = mkdirat(host->sandboxes_fd, id, 0700) == 0;
 	disk = dir_make(host->sandboxes_fd, id, 0700);
 	if (disk < 0)
 		return err_set(err, disk, ERR_START_FAILED, "cannot make the sandbox's disk: %s",
 			       strerror(-disk));
-	r = ids_assign(host->ids, disk, &c->range, err);
+	r = ids_assign(host->ids, disk, id, &c->range, err);
 	if (r < 0)
 		return r;
 	if (is_placed_elsewhere(c, disk)) {
@@ -155,6 +168,15 @@ int bundle_open_disk(struct container *c, const struct container_host *host, boo
 		return err_set(err, r, ERR_START_FAILED, "cannot make the sandbox's disk: %s",
 			       strerror(-r));
 	return take_fd(&disk);
+}
+
+int bundle_open_disk(struct container *c, const struct container_host *host, bool *ret_is_new,
+		     struct err *err)
+{
+	int r = open_disk(c, host, ret_is_new, err);
+
+	/* To the keeper that would be remains below <run>, as bundle_make() tells. */
+	return r == -EEXIST ? -EALREADY : r;
 }
 
 /* Not before the overlay stands: on a full disk it could only be mounted to be read. */
@@ -173,12 +195,23 @@ void bundle_detach_disk(const struct container *c, const struct container_host *
 
 void bundle_drop_disk(const struct container *c, const struct container_host *host)
 {
-	cleanup_fd int disk = dir_open(host->sandboxes_fd, c->spec.id.text);
+	const char *id = c->spec.id.text;
+	cleanup_fd int disk = dir_open(host->sandboxes_fd, id), trash = -1;
+	int r;
 
-	/* The mark first: without it the rest is nobody's. With it, it would be a disk. */
-	if (disk >= 0 && unlinkat(disk, POOL_MARK, 0) == 0 && c->disk_name[0])
-		pool_remove_disk(pool_fd(host->pool), c->disk_name);
-	tree_remove(host->sandboxes_fd, c->spec.id.text);
+	if (disk == -ENOENT)
+		return;
+	/* What it has in the pool is for a worker, who tries until it is gone; without the mark it
+	 * would be nobody's, and under its name it would be a disk. */
+	if (disk < 0 || pool_has_disk(disk) != 0) {
+		trash = trash_open(host);
+		r = trash < 0 ? trash : trash_move(trash, host->sandboxes_fd, id, id);
+	} else {
+		r = tree_remove(host->sandboxes_fd, id);
+	}
+	if (r < 0)
+		log_warn("sandbox=%s its disk, which was of no use, is still there: %s", id,
+			 strerror(-r));
 }
 
 static int write_config(const struct container *c, const struct container_host *host, int bundle,
@@ -201,10 +234,9 @@ static int write_config(const struct container *c, const struct container_host *
 int bundle_make(const struct container *c, const struct container_host *host, int disk_fd,
 		struct err *err)
 {
-	char image[128];
 	struct rootfs_plan plan = {
 		.id = c->spec.id.text,
-		.image = image,
+		.image = c->spec.image,
 		.map = ids_map(host->ids, c->range),
 		.is_read_only = c->spec.is_read_only,
 		.shares_host = strcmp(c->spec.image, IMAGE_HOST) == 0,
@@ -214,7 +246,6 @@ int bundle_make(const struct container *c, const struct container_host *host, in
 	cleanup_fd int run = -1, bundle = -1;
 	int r;
 
-	snprintf(image, sizeof(image), "%s/rootfs", c->spec.image);
 	if (plan.shares_host)
 		plan.image = host->image.path;
 	if (mkdirat(host->run_fd, c->spec.id.text, 0711) < 0)
@@ -245,6 +276,8 @@ int bundle_remove(const struct container_host *host, const char *id)
 	cleanup_fd int bundle = run < 0 ? -1 : dir_open(run, "bundle");
 	int r = bundle < 0 ? 0 : rootfs_unmount(bundle);
 
+	if (bundle >= 0)
+		runtime_unmount_copies(bundle);
 	return r < 0 ? r : tree_remove(host->run_fd, id);
 }
 

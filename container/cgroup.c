@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "container/cgroup_io.h"
 #include "container/dir.h"
 #include "container/freezer.h"
 
@@ -107,12 +108,14 @@ static void find_abilities(struct cgroup_host *cg)
 		cg->can_limit_swap = cg->can_limit_memory && access("/proc/swaps", F_OK) == 0;
 		cg->can_limit_cpu = pass_down(cg->v2_fd, "cpu");
 		cg->can_limit_pids = pass_down(cg->v2_fd, "pids");
+		pass_down(cg->v2_fd, "io");
 	} else {
 		cg->can_limit_memory = has_file(v1[CGROUPS_MEMORY], "memory.limit_in_bytes");
 		cg->can_limit_swap = has_file(v1[CGROUPS_MEMORY], "memory.memsw.limit_in_bytes");
 		cg->can_limit_cpu = has_file(v1[CGROUPS_CPU], "cpu.cfs_quota_us");
 		cg->can_limit_pids = v1[CGROUPS_PIDS] >= 0;
 	}
+	cg->can_limit_io = cgroup_io_works(cg);
 	cg->can_freeze = freezer_works(cg);
 }
 
@@ -511,6 +514,15 @@ static int read_held(int memory, bool is_v2, uint64_t used, uint64_t *ret)
 	cache = files > shared ? files - shared : 0;
 	*ret = used > cache ? used - cache : 0;
 	return r;
+}
+
+int cgroup_read_held(const struct cgroup_host *cg, int memory, uint64_t *ret)
+{
+	const char *file = cg->is_v2 ? "memory.current" : "memory.usage_in_bytes";
+	uint64_t used;
+	int r = dir_read_number(memory, file, &used);
+
+	return r < 0 ? r : read_held(memory, cg->is_v2, used, ret);
 }
 
 int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret)

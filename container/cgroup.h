@@ -31,6 +31,7 @@ struct cgroup_host {
 	bool is_used; /* false: the runtime is told to leave cgroups alone */
 	bool is_v2;   /* limits are there */
 	bool can_limit_memory, can_limit_swap, can_limit_cpu, can_limit_pids, can_freeze;
+	bool can_limit_io;   /* reads; of writes see container/cgroup_io.h */
 	char base[PATH_MAX]; /* "" or the path of a delegated cgroup */
 	char name[CGROUP_NAME_MAX];
 	int v2_fd;                 /* the base in the unified hierarchy, -1: none */
@@ -79,6 +80,8 @@ struct cgroup_stats {
 };
 /* What this host does not count is 0; -ENODEV: the sandbox has no cgroup. */
 int cgroup_read(const struct cgroup_host *cg, const char *id, struct cgroup_stats *ret);
+/* held_bytes alone; `memory`: where the sandbox's files of memory are. */
+int cgroup_read_held(const struct cgroup_host *cg, int memory, uint64_t *ret);
 /* The file that has the line "oom_kill <n>", to be read; -ENOENT where memory is not counted. */
 int cgroup_open_counter(const struct cgroup_host *cg, const char *id);
 /* The one with its processor time, as proto/keeper.h has it; -ENOENT where that is not counted. */

@@ -10,6 +10,7 @@
 
 #define V1_MEMORY "memory.limit_in_bytes"
 #define V1_TOTAL  "memory.memsw.limit_in_bytes"
+#define V1_USAGE  "memory.usage_in_bytes"
 
 void cgroup_files_close(struct cgroup_files *files)
 {
@@ -30,7 +31,7 @@ int cgroup_files_open(const struct cgroup_host *cg, const char *id, struct cgrou
 {
 	int r;
 
-	*ret = (struct cgroup_files){id, -1, -1, -1};
+	*ret = (struct cgroup_files){-1, -1, -1};
 	r = open_one(cg, id, cg->can_limit_memory, CGROUPS_MEMORY, &ret->memory);
 	if (r == 0)
 		r = open_one(cg, id, cg->can_limit_cpu, CGROUPS_CPU, &ret->cpu);
@@ -65,30 +66,29 @@ static int refuse_held(uint64_t held, uint64_t limit, struct err *err)
 		       held, limit);
 }
 
-static int check_held(const struct cgroup_host *cg, const char *id, uint64_t limit, struct err *err)
+static int check_held(const struct cgroup_host *cg, int dir, uint64_t limit, struct err *err)
 {
-	struct cgroup_stats stats;
-	int r = cgroup_read(cg, id, &stats);
+	uint64_t held;
+	int r = cgroup_read_held(cg, dir, &held);
 
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "how much memory it holds cannot be read: %s",
 			       strerror(-r));
-	return stats.held_bytes > limit ? refuse_held(stats.held_bytes, limit, err) : 0;
+	return held > limit ? refuse_held(held, limit, err) : 0;
 }
 
 /*
  * In v2 the limit itself would kill. "high" makes the kernel give back what it can, and slows down
  * whoever asks for more, so that what is held is known when the limit comes.
  */
-static int make_room_v2(const struct cgroup_host *cg, const char *id, int dir, uint64_t limit,
-			struct err *err)
+static int make_room_v2(const struct cgroup_host *cg, int dir, uint64_t limit, struct err *err)
 {
 	int r = dir_write_number(dir, "memory.high", limit);
 
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "its memory cannot be reclaimed: %s",
 			       strerror(-r));
-	return check_held(cg, id, limit, err);
+	return check_held(cg, dir, limit, err);
 }
 
 static int set_memory_v2(const struct cgroup_host *cg, int dir, const struct cgroup_limits *limits)
@@ -122,11 +122,27 @@ static int set_memory_v1(const struct cgroup_host *cg, int dir, const struct cgr
 
 /* --- the others --- */
 
+uint32_t cgroup_cpu_weight(uint32_t cpu_milli)
+{
+	return !cpu_milli || cpu_milli >= 1000 ? 100 : cpu_milli < 20 ? 1 : cpu_milli / 10;
+}
+
+static int set_cpu_weight(const struct cgroup_host *cg, int dir, uint32_t milli)
+{
+	uint32_t weight = cgroup_cpu_weight(milli);
+
+	return cg->is_v2 ? dir_write_number(dir, "cpu.weight", weight)
+			 : dir_write_number(dir, "cpu.shares", weight * CGROUP_V1_SHARES / 100);
+}
+
 static int set_cpu(const struct cgroup_host *cg, int dir, uint32_t milli)
 {
 	uint64_t quota_us = (uint64_t)milli * (CGROUP_CPU_PERIOD_US / 1000);
 	char text[64];
+	int r = set_cpu_weight(cg, dir, milli);
 
+	if (r < 0)
+		return r;
 	if (!cg->is_v2)
 		return milli ? dir_write_number(dir, "cpu.cfs_quota_us", quota_us)
 			     : dir_write(dir, "cpu.cfs_quota_us", "-1");
@@ -158,10 +174,9 @@ static int set_all(const struct cgroup_host *cg, const struct cgroup_files *at,
 }
 
 /* In v1: what it holds has grown since it was looked at, or cannot be written back so soon. */
-static int refuse_busy(const struct cgroup_host *cg, const char *id, uint64_t memory,
-		       struct err *err)
+static int refuse_busy(const struct cgroup_host *cg, int dir, uint64_t memory, struct err *err)
 {
-	if (check_held(cg, id, memory, err) < 0)
+	if (check_held(cg, dir, memory, err) < 0)
 		return -EBUSY;
 	return err_set(err, -EBUSY, ERR_CONFLICT,
 		       "the sandbox uses more memory than %" PRIu64
@@ -193,6 +208,33 @@ bool cgroup_limit_takes_long(const struct cgroup_host *cg, const struct cgroup_f
 	return is_lower(cg, files, limits) > 0;
 }
 
+/* To lower the limit of memory is to wait until the kernel has taken back what is above it. */
+static bool would_wait(const struct cgroup_host *cg, const struct cgroup_files *files,
+		       const struct cgroup_limits *limits)
+{
+	uint64_t used;
+	int lower = is_lower(cg, files, limits);
+
+	if (lower <= 0)
+		return lower < 0;
+	return dir_read_number(files->memory, cg->is_v2 ? "memory.current" : V1_USAGE, &used) < 0 ||
+	       used >= limits->memory_bytes;
+}
+
+void cgroup_limit_restore(const struct cgroup_host *cg, const struct cgroup_files *files,
+			  const struct cgroup_limits *limits)
+{
+	struct cgroup_files others = *files;
+	const char *unused;
+
+	if (would_wait(cg, files, limits))
+		others.memory = -1;
+	set_all(cg, &others, limits, &unused);
+	/* One who was killed on the way has left it low, and everything in there slow. */
+	if (files->memory >= 0 && cg->is_v2)
+		dir_write(files->memory, "memory.high", "max");
+}
+
 static int set_or_restore(const struct cgroup_host *cg, const struct cgroup_files *files,
 			  const struct cgroup_change *change, struct err *err)
 {
@@ -200,7 +242,7 @@ static int set_or_restore(const struct cgroup_host *cg, const struct cgroup_file
 	int r = set_all(cg, files, &change->after, &what);
 
 	if (r == -EBUSY)
-		refuse_busy(cg, files->id, change->after.memory_bytes, err);
+		refuse_busy(cg, files->memory, change->after.memory_bytes, err);
 	else if (r < 0)
 		err_set(err, r, ERR_INTERNAL, "the limit of %s cannot be changed: %s", what,
 			strerror(-r));
@@ -219,9 +261,9 @@ int cgroup_limit(const struct cgroup_host *cg, const struct cgroup_files *files,
 		return err_set(err, lower, ERR_INTERNAL, "its cgroup cannot be read: %s",
 			       strerror(-lower));
 	if (lower)
-		r = check_held(cg, files->id, memory, err);
+		r = check_held(cg, files->memory, memory, err);
 	if (r == 0 && lower && cg->is_v2)
-		r = make_room_v2(cg, files->id, files->memory, memory, err);
+		r = make_room_v2(cg, files->memory, memory, err);
 	if (r == 0)
 		r = set_or_restore(cg, files, change, err);
 	/* Always: one who was killed on the way has left it low, and everything in there slow. */

@@ -6,6 +6,7 @@
  *	memory       memory.max          memory.limit_in_bytes
  *	swap         memory.swap.max     memory.memsw.limit_in_bytes, memory and swap together
  *	cpus         cpu.max             cpu.cfs_quota_us
+ *	             cpu.weight          cpu.shares
  *	processes    pids.max            pids.max
  *
  * In v2 a limit of memory holds at once, and the kernel kills for it. In v1 one that is below what
@@ -22,6 +23,13 @@
 
 #define CGROUP_CPU_PERIOD_US 100000
 
+/*
+ * How much of a processor it gets beside others that want it, in percent of one without a limit:
+ * whoever may have a fifth of one is not worth as much as who may have all.
+ */
+uint32_t cgroup_cpu_weight(uint32_t cpu_milli);
+#define CGROUP_V1_SHARES 1024 /* are 100 percent */
+
 /* What this host cannot limit is not looked at. */
 struct cgroup_limits {
 	uint64_t memory_bytes, swap_bytes;
@@ -36,7 +44,6 @@ struct cgroup_change {
 
 /* Where a sandbox's files are; -1: this host has none of that kind. */
 struct cgroup_files {
-	const char *id; /* the caller's */
 	int memory, cpu, pids;
 };
 
@@ -47,6 +54,10 @@ void cgroup_files_close(struct cgroup_files *files);
 /* The limit of memory gets lower: the kernel may have to give memory back for seconds first. */
 bool cgroup_limit_takes_long(const struct cgroup_host *cg, const struct cgroup_files *files,
 			     const struct cgroup_limits *limits);
+/* What held before, again, as far as that takes no time: a limit of memory below what is used stays
+ * as it is. */
+void cgroup_limit_restore(const struct cgroup_host *cg, const struct cgroup_files *files,
+			  const struct cgroup_limits *limits);
 /* ERR_CONFLICT: more memory is held than that, and nothing was changed. */
 int cgroup_limit(const struct cgroup_host *cg, const struct cgroup_files *files,
 		 const struct cgroup_change *change, struct err *err);

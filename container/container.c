@@ -15,8 +15,10 @@
 
 #include "base/cleanup.h"
 #include "base/process_stat.h"
+#include "container/binds.h"
 #include "container/bundle.h"
 #include "container/child.h"
+#include "container/container_io.h"
 #include "container/dir.h"
 #include "container/disk.h"
 #include "container/freezer.h"
@@ -92,7 +94,9 @@ int container_prepare(struct container *c, const struct container_host *host,
 	if (r < 0)
 		return r;
 	disk = bundle_open_disk(c, host, &is_new, err);
-	r = disk < 0 ? disk : bundle_make(c, host, disk, err);
+	r = disk < 0 ? disk : container_io_check(c, host, &c->spec.limits.io, err);
+	if (r == 0)
+		r = bundle_make(c, host, disk, err);
 	c->spec.mounts = (struct str){NULL, 0};
 	bundle_detach_disk(c, host);
 	if (r == 0) {
@@ -106,6 +110,19 @@ int container_prepare(struct container *c, const struct container_host *host,
 	if (r < 0 && is_new)
 		bundle_drop_disk(c, host);
 	return r;
+}
+
+int container_look(const struct container_host *host, struct str mounts, int told_fd,
+		   pid_t *ret_pid)
+{
+	const int keep[] = {host->state_fd, host->run_fd, told_fd};
+	int r = child_fork(keep, array_len(keep), ret_pid);
+
+	if (r < 0 || *ret_pid != 0)
+		return r;
+	process_be_look();
+	binds_look(host, mounts, told_fd);
+	_exit(0);
 }
 
 int container_create(struct container *c, const struct container_host *host, pid_t *ret_pid,
@@ -183,6 +200,11 @@ static bool has_ended(int pidfd, int timeout_ms)
 	return r > 0;
 }
 
+bool container_is_dead(const struct container *c)
+{
+	return has_ended(c->init_pidfd, 0);
+}
+
 static int runtime_failed(const struct container_host *host, int status, int log_fd,
 			  struct err *err)
 {
@@ -245,7 +267,10 @@ int container_created(struct container *c, const struct container_host *host, in
 	if (r < 0)
 		return err_set(err, r, ERR_START_FAILED, "cannot hand its cgroup over: %s",
 			       strerror(-r));
-	return 0;
+	/* Not by the runtime: which disks they are shows what it has mounted. */
+	return container_io_is_any(&c->spec.limits.io)
+		       ? container_io_set(c, host, &c->spec.limits.io, err)
+		       : 0;
 }
 
 int container_record(const struct container *c, const struct container_host *host, struct err *err)
@@ -256,10 +281,12 @@ int container_record(const struct container *c, const struct container_host *hos
 	return r < 0 ? err_set(err, r, ERR_START_FAILED, "cannot record it: %s", strerror(-r)) : 0;
 }
 
-int container_kill(const struct container *c, const struct container_host *host)
+int container_kill(struct container *c, const struct container_host *host)
 {
 	int r = c->init_pidfd < 0 ? -ESRCH : 0;
 
+	c->is_ending = true;
+	container_hurry(c, host);
 	if (r == 0 && syscall(SYS_pidfd_send_signal, c->init_pidfd, SIGKILL, NULL, 0) < 0 &&
 	    errno != ESRCH)
 		r = -errno;
@@ -269,18 +296,23 @@ int container_kill(const struct container *c, const struct container_host *host)
 
 int container_freeze(const struct container *c, const struct container_host *host)
 {
+	container_hurry(c, host);
 	return freezer_freeze(&host->cgroup, c->spec.id.text);
 }
 
 int container_freeze_others(const struct container *c, const struct container_host *host,
 			    uint32_t group)
 {
+	container_hurry(c, host);
 	return freezer_freeze_others(&host->cgroup, c->spec.id.text, group);
 }
 
 int container_thaw(const struct container *c, const struct container_host *host)
 {
-	return freezer_thaw(&host->cgroup, c->spec.id.text);
+	int slowed = container_slow_down(c, host);
+	int r = freezer_thaw(&host->cgroup, c->spec.id.text);
+
+	return r < 0 ? r : slowed;
 }
 
 int container_is_frozen(const struct container *c, const struct container_host *host)
@@ -304,6 +336,7 @@ static void delete_state(const struct container *c, const struct container_host 
 	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
 	const char *id = c->spec.id.text;
 	int tries = c->init_pidfd < 0 ? DELETE_TRIES : 1;
+	cleanup_fd int state = -1;
 	struct stat st;
 
 	if (fstatat(host->runtime_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -315,6 +348,9 @@ static void delete_state(const struct container *c, const struct container_host 
 			break;
 		nanosleep(&pause, NULL);
 	} while (--tries > 0);
+	state = dir_open(host->runtime_fd, id);
+	if (state >= 0)
+		runtime_unmount_copies(state);
 	tree_remove(host->runtime_fd, id);
 }
 
@@ -335,7 +371,7 @@ static void kill_stray(const struct container *c, const struct container_host *h
 }
 
 /* In the worker: 0, or 1 if something stayed. */
-static int take_down(const struct container *c, const struct container_host *host)
+static int take_down(struct container *c, const struct container_host *host)
 {
 	const char *id = c->spec.id.text;
 	int r = 0;
@@ -361,6 +397,8 @@ int container_take_down(struct container *c, const struct container_host *host, 
 	fds[count++] = host->runtime_fd;
 	if (host->cgroup.v1_fds[CGROUPS_FREEZER] >= 0)
 		fds[count++] = host->cgroup.v1_fds[CGROUPS_FREEZER];
+	if (host->cgroup.v1_fds[CGROUPS_BLKIO] >= 0)
+		fds[count++] = host->cgroup.v1_fds[CGROUPS_BLKIO];
 	if (c->init_pidfd >= 0)
 		fds[count++] = c->init_pidfd;
 	r = child_fork(fds, count, ret_pid);
@@ -395,6 +433,8 @@ int container_adopt(struct container *c, const struct container_host *host,
 	c->groups_made = cgroup_groups_made(&host->cgroup, id->text);
 	ids_take(host->ids, c->range);
 	disk_adopt(c, host);
+	/* The keeper before us may have died while it was in a hurry. */
+	container_slow_down(c, host);
 	return 0;
 }
 

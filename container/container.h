@@ -22,6 +22,7 @@
 #include "base/str.h"
 #include "container/host.h"
 #include "container/pool_mark.h"
+#include "proto/keeper.h"
 #include "proto/sandbox_id.h"
 
 struct container_limits {
@@ -29,6 +30,7 @@ struct container_limits {
 	uint32_t cpu_milli, pids, files;
 	uint64_t file_size;
 	uint64_t disk_bytes, inodes;
+	struct keeper_io io;
 };
 
 struct container_spec {
@@ -52,11 +54,13 @@ struct container {
 	uint32_t range; /* number of its id range, recorded below <state>/sandboxes/<id> */
 	bool is_pooled; /* its disk is in the pool (pool.h), limited or not */
 	char disk_name[POOL_NAME_SIZE]; /* and is called so there */
+	bool is_limit_unsure;           /* another limit than spec's may hold there */
 	pid_t init_pid;
 	int init_pidfd; /* -1 until it runs; the caller closes it after container_take_down() */
 	uint64_t init_start;   /* start time of init, with the boot id the proof that a pid is still
 				  it */
 	uint64_t create_start; /* and of the runtime that made it */
+	bool is_ending;        /* it was killed, and no limit is to hold it up any more */
 	uint32_t groups_made;
 	uint32_t groups_retired; /* those below are nobody's; 0: all of them are gone */
 	uint64_t oom_kills_seen;
@@ -73,6 +77,12 @@ int container_prepare(struct container *c, const struct container_host *host,
 
 /* Starts the runtime ("create and start"). Returns the child's pidfd; its words go to `ret_log_fd`,
  * a memfd. */
+/*
+ * A child that looks at each folder of the host in a list of mounts, and ends; one that is on a
+ * file system that hangs may keep it. `told_fd` gets a byte before each. Its pidfd.
+ */
+int container_look(const struct container_host *host, struct str mounts, int told_fd,
+		   pid_t *ret_pid);
 int container_create(struct container *c, const struct container_host *host, pid_t *ret_pid,
 		     int *ret_log_fd, struct err *err);
 
@@ -98,7 +108,7 @@ int container_record(const struct container *c, const struct container_host *hos
  * SIGKILL to init by its pidfd; everything inside dies with it. Then it is thawed: in v1 nobody
  * dies who is frozen, and runc takes what is frozen for a container that it may not delete.
  */
-int container_kill(const struct container *c, const struct container_host *host);
+int container_kill(struct container *c, const struct container_host *host);
 
 /*
  * All of it, init too. 1: it is frozen. 0: not yet, and the caller comes again until it is, or
@@ -137,6 +147,14 @@ int container_group_kill(const struct container *c, const struct container_host 
 			 uint32_t group);
 int container_group_is_empty(const struct container *c, const struct container_host *host,
 			     uint32_t group);
+
+/*
+ * Whoever waits for a disk can neither die nor be frozen before that has answered, for which a
+ * limit of io may make it wait for hours. So it has none for a while: while it is frozen, which the
+ * functions above see to, and while an exec group takes long to end.
+ */
+void container_hurry(const struct container *c, const struct container_host *host);
+int container_slow_down(const struct container *c, const struct container_host *host);
 
 /* An empty one that was killed is of no use any more: whoever enters it is killed too. */
 int container_group_remove(const struct container *c, const struct container_host *host,
@@ -199,6 +217,18 @@ int container_limit_disk(struct container *c, const struct container_host *host,
 uint64_t container_pool_owes(const struct container *c);
 /* 0: it has room for `owed`, and needs no watching. 1: for now. 2: it must grow. */
 int container_pool_room(const struct container_host *host, uint64_t owed);
+/* A number that is another when something was written there. */
+uint64_t container_pool_trace(const struct container_host *host);
+/* The limit of its disk there is what spec says, if that was unsure and can be set by now. */
+void container_pool_settle(struct container *c, const struct container_host *host);
+/* The disk of this one will be there, but its file is not made yet, or not whole: that takes long,
+ * and is for a child; if that fails (status 1), *ret_fd has a struct err. */
+bool container_pool_is_unready(const struct container_spec *spec,
+			       const struct container_host *host);
+int container_pool_prepare(const struct container_spec *spec, const struct container_host *host,
+			   pid_t *ret_pid, int *ret_fd);
+/* For some seconds that is what whoever wants to open it is told. */
+void container_pool_failed(const struct container_host *host, const struct err *err);
 /* If it is not open yet: until then it cannot grow. */
 int container_pool_open(const struct container_host *host, struct err *err);
 /* A child that lets it grow. */

@@ -8,6 +8,7 @@
 #include "container/cgroup_limits.h"
 #include "container/child.h"
 #include "container/container.h"
+#include "container/container_io.h"
 #include "container/dir.h"
 #include "container/limits.h"
 
@@ -34,9 +35,34 @@ static int check_fixed(const struct container *c, const struct container_host *h
 static int limit_disk(struct container *c, const struct container_host *host, uint64_t bytes,
 		      struct err *err)
 {
-	if (bytes == c->spec.limits.disk_bytes || (c->spec.is_ephemeral && !bytes))
+	if (c->spec.is_ephemeral && !bytes)
 		return 0;
+	if (bytes == c->spec.limits.disk_bytes) {
+		container_pool_settle(c, host);
+		return 0;
+	}
 	return container_limit_disk(c, host, bytes, err);
+}
+
+static int limit_io(struct container *c, const struct container_host *host,
+		    const struct keeper_io *io, struct err *err)
+{
+	struct keeper_io *now = &c->spec.limits.io;
+	struct err unused;
+	int r;
+
+	if (io->read_bytes == now->read_bytes && io->write_bytes == now->write_bytes &&
+	    io->read_ops == now->read_ops && io->write_ops == now->write_ops)
+		return 0;
+	r = container_io_check(c, host, io, err);
+	if (r < 0)
+		return r;
+	r = container_io_set(c, host, io, err);
+	if (r < 0)
+		container_io_set(c, host, now, &unused);
+	else
+		*now = *io;
+	return r;
 }
 
 static int limit_cgroup(const struct container *c, const struct container_host *host,
@@ -44,7 +70,7 @@ static int limit_cgroup(const struct container *c, const struct container_host *
 			struct err *err)
 {
 	const struct cgroup_change change = {of_cgroup(old), of_cgroup(new)};
-	cleanup(cgroup_files_close) struct cgroup_files files = {NULL, -1, -1, -1};
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 	int r;
 
 	if (!host->cgroup.is_used)
@@ -61,6 +87,7 @@ int container_limit_begin(struct container *c, const struct container_host *host
 			  struct err *err)
 {
 	struct container_limits asked = c->spec.limits;
+	struct err unused;
 	int r;
 
 	ret->before = asked;
@@ -68,11 +95,17 @@ int container_limit_begin(struct container *c, const struct container_host *host
 	asked.swap_bytes = limits->swap_bytes;
 	asked.cpu_milli = limits->cpu_milli;
 	asked.pids = limits->pids;
+	asked.io = limits->io;
 	r = limits_complete(&asked, host, err);
 	if (r == 0)
 		r = check_fixed(c, host, &asked, err);
 	if (r == 0)
+		r = limit_io(c, host, &asked.io, err);
+	if (r == 0) {
 		r = limit_disk(c, host, limits->disk_bytes, err);
+		if (r < 0)
+			limit_io(c, host, &ret->before.io, &unused);
+	}
 	asked.disk_bytes = c->spec.limits.disk_bytes;
 	ret->after = asked;
 	return r;
@@ -82,7 +115,7 @@ bool container_limit_takes_long(const struct container *c, const struct containe
 				const struct container_change *change)
 {
 	const struct cgroup_limits after = of_cgroup(&change->after);
-	cleanup(cgroup_files_close) struct cgroup_files files = {NULL, -1, -1, -1};
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 
 	return host->cgroup.is_used &&
 	       cgroup_files_open(&host->cgroup, c->spec.id.text, &files) == 0 &&
@@ -120,7 +153,7 @@ int container_limit_work(const struct container *c, const struct container_host 
 			 const struct container_change *change, int *ret_fd, struct err *err)
 {
 	const struct cgroup_host *cg = &host->cgroup;
-	cleanup(cgroup_files_close) struct cgroup_files files = {NULL, -1, -1, -1};
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 	cleanup_fd int from = -1, to = -1;
 	int keep[CGROUPS_KINDS + 5], ends[2], r;
 	unsigned count = 0;
@@ -149,9 +182,11 @@ int container_limit_work(const struct container *c, const struct container_host 
 void container_limit_undo(const struct container *c, const struct container_host *host,
 			  const struct container_change *change)
 {
-	struct err unused;
+	const struct cgroup_limits before = of_cgroup(&change->before);
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 
-	limit_cgroup(c, host, &change->before, &change->before, &unused);
+	if (host->cgroup.is_used && cgroup_files_open(&host->cgroup, c->spec.id.text, &files) == 0)
+		cgroup_limit_restore(&host->cgroup, &files, &before);
 }
 
 int container_limit_end(struct container *c, const struct container_host *host,
@@ -165,9 +200,11 @@ int container_limit_end(struct container *c, const struct container_host *host,
 		if (result == 0)
 			return 0;
 		err->code = ERR_INTERNAL;
-		limit_cgroup(c, host, &change->after, &change->before, &unused);
+		container_limit_undo(c, host, change);
 	}
-	limit_disk(c, host, change->before.disk_bytes, &unused);
+	if (limit_disk(c, host, change->before.disk_bytes, &unused) < 0)
+		c->is_limit_unsure = c->is_pooled;
+	limit_io(c, host, &change->before.io, &unused);
 	c->spec.limits = change->before;
 	return result;
 }

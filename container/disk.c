@@ -41,11 +41,18 @@ static bool open_pool_of(const struct container_host *host, const char *id)
 
 void disk_adopt(struct container *c, const struct container_host *host)
 {
-	struct err ignored;
-
 	/* The record knows. If it cannot be opened, it is tried again: keeper_pool.c. */
-	if (c->is_pooled && host->pool)
-		pool_open(host->pool, false, &ignored);
+	c->is_limit_unsure = c->is_pooled && host->pool;
+	container_pool_settle(c, host);
+}
+
+void container_pool_settle(struct container *c, const struct container_host *host)
+{
+	struct err err;
+
+	if (c->is_limit_unsure && pool_open(host->pool, false, &err) == 0 &&
+	    pool_limit_disk(host->pool, c->disk_name, c->spec.limits.disk_bytes, &err) == 0)
+		c->is_limit_unsure = false;
 }
 
 int container_limit_disk(struct container *c, const struct container_host *host, uint64_t bytes,
@@ -69,9 +76,11 @@ int container_limit_disk(struct container *c, const struct container_host *host,
 	r = pool_open(host->pool, false, err);
 	if (r == 0)
 		r = pool_limit_disk(host->pool, c->disk_name, bytes, err);
-	if (r == 0)
-		c->spec.limits.disk_bytes = bytes;
-	return r;
+	if (r < 0)
+		return r;
+	c->spec.limits.disk_bytes = bytes;
+	c->is_limit_unsure = false;
+	return 0;
 }
 
 uint64_t container_pool_owes(const struct container *c)
@@ -84,6 +93,69 @@ uint64_t container_pool_owes(const struct container *c)
 int container_pool_room(const struct container_host *host, uint64_t owed)
 {
 	return host->pool ? (int)pool_room(host->pool, owed) : POOL_HAS_ALL;
+}
+
+uint64_t container_pool_trace(const struct container_host *host)
+{
+	return host->pool ? pool_trace(host->pool) : 0;
+}
+
+/* 1: it may be made for this one. 0: it has its disk there already. Negative: it will not be there,
+ * or that is for others to say. */
+static int may_make_pool(const struct container_spec *spec, const struct container_host *host)
+{
+	cleanup_fd int disk = dir_open(host->sandboxes_fd, spec->id.text);
+	struct stat st;
+
+	if (!host->pool || spec->is_ephemeral)
+		return -EPERM;
+	if (disk >= 0 && pool_has_disk(disk) != 0)
+		return 0;
+	if (!spec->limits.disk_bytes ||
+	    (disk >= 0 && fstatat(disk, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0))
+		return -EPERM;
+	return !spec->has_disk;
+}
+
+bool container_pool_is_unready(const struct container_spec *spec, const struct container_host *host)
+{
+	int may_make;
+
+	if (pool_fd(host->pool) >= 0 || (!spec->limits.disk_bytes && !pool_is_there(host->pool)))
+		return false;
+	may_make = may_make_pool(spec, host);
+	return may_make >= 0 && pool_is_unready(host->pool, may_make > 0);
+}
+
+int container_pool_prepare(const struct container_spec *spec, const struct container_host *host,
+			   pid_t *ret_pid, int *ret_fd)
+{
+	bool may_make = may_make_pool(spec, host) > 0;
+	int ends[2], keep[3] = {host->state_fd, host->sandboxes_fd}, r;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	keep[2] = ends[1];
+	r = child_fork(keep, 3, ret_pid);
+	if (r >= 0 && *ret_pid == 0) {
+		struct err err = {0};
+
+		if (pool_prepare(host->pool, may_make, &err) == 0)
+			_exit(0);
+		dir_write_all(ends[1], (struct str){(const char *)&err, sizeof(err)});
+		_exit(1);
+	}
+	close(ends[1]);
+	if (r < 0)
+		close(ends[0]);
+	else
+		*ret_fd = ends[0];
+	return r;
+}
+
+void container_pool_failed(const struct container_host *host, const struct err *err)
+{
+	pool_set_failed(host->pool, err);
 }
 
 int container_pool_open(const struct container_host *host, struct err *err)
@@ -109,11 +181,18 @@ static int pool_for_trash(const struct container_host *host)
 	return pool_is_there(host->pool) ? TRASH_POOL_CLOSED : TRASH_POOL_LOST;
 }
 
+static int fork_for_trash(const struct trash *trash, pid_t *ret_pid)
+{
+	const int keep[] = {trash->fd, trash->sandboxes_fd, trash->pool_fd};
+
+	return child_fork(keep, trash->pool_fd < 0 ? 2 : 3, ret_pid);
+}
+
 int container_remove_disk(const struct container_host *host, const struct sandbox_id *id,
 			  pid_t *ret_pid, struct err *err)
 {
 	cleanup_fd int trash = -1;
-	int keep[2];
+	struct trash place;
 	struct stat st;
 	int r = check_id(id, err);
 
@@ -125,15 +204,14 @@ int container_remove_disk(const struct container_host *host, const struct sandbo
 	trash = trash_open(host);
 	/* Under its own name it is gone at once: the next start with this id makes a new disk. */
 	r = trash < 0 ? trash : trash_move(trash, host->sandboxes_fd, id->text, id->text);
-	keep[0] = trash;
-	keep[1] = pool_for_trash(host);
+	place = (struct trash){trash, host->sandboxes_fd, pool_for_trash(host)};
 	if (r == 0)
-		r = child_fork(keep, keep[1] < 0 ? 1 : 2, ret_pid);
+		r = fork_for_trash(&place, ret_pid);
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "cannot remove the sandbox's disk: %s",
 			       strerror(-r));
 	if (*ret_pid == 0)
-		_exit(trash_empty(trash, keep[1], id->text));
+		_exit(trash_empty(&place, id->text));
 	return r;
 }
 
@@ -144,29 +222,29 @@ bool container_has_trash(const struct container_host *host)
 	return (trash >= 0 && !trash_is_empty(trash)) || pool_has_thrown(host->pool);
 }
 
-static int empty_all(int trash, int pool)
+static int empty_all(const struct trash *trash)
 {
-	int failed = pool < 0 ? 0 : pool_empty_gone(pool);
+	int failed = trash->pool_fd < 0 ? 0 : pool_empty_gone(trash->pool_fd);
 
-	return trash_empty(trash, pool, NULL) || failed;
+	return trash_empty(trash, NULL) || failed;
 }
 
 int container_empty_trash(const struct container_host *host, pid_t *ret_pid, struct err *err)
 {
 	cleanup_fd int trash = trash_open(host);
+	struct trash place;
 	struct err ignored;
-	int keep[2], r;
+	int r;
 
 	/* Some of it may be there; if it cannot be opened, that stays. */
 	if (pool_is_there(host->pool))
 		pool_open(host->pool, false, &ignored);
-	keep[0] = trash;
-	keep[1] = pool_for_trash(host);
-	r = trash < 0 ? trash : child_fork(keep, keep[1] < 0 ? 1 : 2, ret_pid);
+	place = (struct trash){trash, host->sandboxes_fd, pool_for_trash(host)};
+	r = trash < 0 ? trash : fork_for_trash(&place, ret_pid);
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "cannot empty the trash: %s", strerror(-r));
 	if (*ret_pid == 0)
-		_exit(empty_all(trash, keep[1]));
+		_exit(empty_all(&place));
 	/* What the next start throws away is for the next worker. */
 	if (host->pool)
 		pool_set_thrown(host->pool, false);

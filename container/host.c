@@ -59,7 +59,8 @@ static uint64_t hash_of_state(const struct container_host *host)
 
 static int find_means(struct container_host *host, const char *wanted, struct err *err)
 {
-	const struct pool_place place = {host->state_fd, host->run_fd, host->sandboxes_fd};
+	const struct pool_place place = {host->state_fd, host->run_fd, host->sandboxes_fd,
+					 &host->ids};
 	cleanup_free struct host_facts *facts = malloc(sizeof(*facts));
 
 	if (!facts)
@@ -150,6 +151,8 @@ static int fill(struct container_host *host, const struct container_host_config 
 		r = bind_sources_open(&host->sources, config->allow_bind, config->allow_bind_count,
 				      host, err);
 	if (r == 0)
+		block_place_find(host->sandboxes_fd, &host->place);
+	if (r == 0)
 		r = find_means(host, config->runtime, err);
 	if (r == 0)
 		r = read_proc(host, err);
@@ -235,6 +238,8 @@ void container_host_free(struct container_host *host)
 uint32_t container_host_abilities(const struct container_host *host)
 {
 	const struct cgroup_host *cg = &host->cgroup;
+	bool can_read = cg->can_limit_io && host->place.disk;
+	bool can_write = can_read && cg->is_v2 && cg->can_limit_memory && host->place.names_writers;
 
 	return (cg->can_limit_memory ? KEEPER_CAN_LIMIT_MEMORY : 0) |
 	       (cg->can_limit_swap ? KEEPER_CAN_LIMIT_SWAP : 0) |
@@ -243,6 +248,7 @@ uint32_t container_host_abilities(const struct container_host *host)
 	       (cg->can_limit_pids ? KEEPER_CAN_LIMIT_PIDS : 0) |
 	       (cg->can_freeze ? KEEPER_CAN_FREEZE : 0) |
 	       (host->pool && !pool_lacks(host->pool) ? KEEPER_CAN_LIMIT_DISK : 0) |
+	       (can_read ? KEEPER_CAN_LIMIT_READS : 0) | (can_write ? KEEPER_CAN_LIMIT_WRITES : 0) |
 	       (cgroup_has_groups(cg) ? KEEPER_HAS_GROUPS : 0) |
 	       (ids_has_ranges(host->ids) ? KEEPER_HAS_RANGES : 0) |
 	       (host->is_rootless ? KEEPER_IS_ROOTLESS : KEEPER_CAN_OWN_BINDS);
@@ -251,6 +257,21 @@ uint32_t container_host_abilities(const struct container_host *host)
 const char *container_host_runtime(const struct container_host *host)
 {
 	return host->runtime;
+}
+
+int container_host_find_image(const struct container_host *host, struct str name, struct err *err)
+{
+	char text[IMAGE_NAME_MAX + 1] = {0};
+	cleanup_fd int image = -1;
+
+	if (name.len && name.len < sizeof(text))
+		memcpy(text, name.at, name.len);
+	if (!image_name_is_valid(text) || strlen(text) != name.len)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "that is no name of an image");
+	if (strcmp(text, IMAGE_HOST) == 0)
+		return 0;
+	image = image_open(host->images_fd, text, err);
+	return image < 0 ? image : 0;
 }
 
 const char *container_host_warning(const struct container_host *host)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "container/bind_source.h"
+#include "container/block_device.h"
 #include "container/caps.h"
 #include "container/cgroup.h"
 #include "container/host.h"
@@ -31,6 +32,7 @@ struct container_host {
 	int guest_fd;   /* a read-only tmpfs with a copy of berth-init, attached to <run>/.guest */
 	struct ids *ids;
 	struct cgroup_host cgroup;
+	struct block_place place; /* of the sandboxes' disks, but for those in the pool */
 	struct image_host image;
 	struct bind_sources sources; /* of container/binds.h */
 	struct pool *pool;           /* NULL: we are rootless */

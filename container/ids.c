@@ -12,13 +12,22 @@
 #include "base/cleanup.h"
 #include "container/dir.h"
 #include "container/pool_mark.h"
+#include "proto/sandbox_id.h"
+
+/* Of each range, whether somebody has it, and which sandbox's folder says so; "": none that could
+ * be started. */
+struct table {
+	bool taken[IDS_RANGES];
+	struct sandbox_id owners[IDS_RANGES];
+};
 
 struct ids {
 	int sandboxes_fd;
 	bool is_rootless;
 	uint32_t ids_mapped;
 	uint32_t next; /* where to look first: a number comes back as late as possible */
-	bool taken[IDS_RANGES], adopted[IDS_RANGES];
+	struct table *table;
+	bool adopted[IDS_RANGES];
 };
 
 static void close_dirp(DIR **dir)
@@ -27,8 +36,17 @@ static void close_dirp(DIR **dir)
 		closedir(*dir);
 }
 
+static void own(struct table *table, uint32_t range, const char *name)
+{
+	struct sandbox_id *owner = &table->owners[range];
+
+	table->taken[range] = true;
+	if (sandbox_id_is_valid(str_of(name)))
+		snprintf(owner->text, sizeof(owner->text), "%.*s", SANDBOX_ID_MAX, name);
+}
+
 /* A disk without a range has no files yet; one with nonsense is not started, so nothing is. */
-static int scan_one(bool *taken, int dir, const char *name)
+static int scan_one(struct table *table, int dir, const char *name, bool is_trash)
 {
 	char path[NAME_MAX + 16];
 	uint64_t range;
@@ -36,14 +54,16 @@ static int scan_one(bool *taken, int dir, const char *name)
 
 	snprintf(path, sizeof(path), "%s/range", name);
 	r = dir_read_number(dir, path, &range);
-	if (r == 0 && range < IDS_RANGES)
-		taken[range] = true;
+	if (r == 0 && range < IDS_RANGES && (is_trash || table->owners[range].text[0]))
+		table->taken[range] = true;
+	else if (r == 0 && range < IDS_RANGES)
+		own(table, (uint32_t)range, name);
 	/* A file in the trash is no disk, and a symlink anywhere neither. */
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EINVAL ? 0 : r;
 }
 
 /* Disks that are being removed (".trash") hold their range until their last file is gone. */
-static int scan_dir(bool *taken, int parent, const char *name, int depth)
+static int scan_dir(struct table *table, int parent, const char *name, int depth)
 {
 	int fd = dir_open(parent, name);
 	cleanup(close_dirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -60,9 +80,9 @@ static int scan_dir(bool *taken, int parent, const char *name, int depth)
 		int r = 0;
 
 		if (strcmp(entry->d_name, ".trash") == 0 && depth == 0)
-			r = scan_dir(taken, dirfd(dir), entry->d_name, 1);
+			r = scan_dir(table, dirfd(dir), entry->d_name, 1);
 		else if (entry->d_name[0] != '.')
-			r = scan_one(taken, dirfd(dir), entry->d_name);
+			r = scan_one(table, dirfd(dir), entry->d_name, depth > 0);
 		if (r < 0)
 			return r;
 	}
@@ -72,15 +92,18 @@ static int scan_dir(bool *taken, int parent, const char *name, int depth)
 /* A scan that failed has changed nothing: what is unknown must not look free. */
 static int scan(struct ids *ids)
 {
-	bool taken[IDS_RANGES];
+	cleanup_free struct table *table = calloc(1, sizeof(*table));
 	int r;
 
-	memcpy(taken, ids->adopted, sizeof(taken));
-	r = scan_dir(taken, ids->sandboxes_fd, ".", 0);
-
-	if (r == 0)
-		memcpy(ids->taken, taken, sizeof(taken));
-	return r;
+	if (!table)
+		return -ENOMEM;
+	memcpy(table->taken, ids->adopted, sizeof(table->taken));
+	r = scan_dir(table, ids->sandboxes_fd, ".", 0);
+	if (r < 0)
+		return r;
+	free(ids->table);
+	ids->table = take(table);
+	return 0;
 }
 
 int ids_new(struct ids **ret, int sandboxes_fd, bool is_rootless, uint32_t ids_mapped)
@@ -102,6 +125,8 @@ int ids_new(struct ids **ret, int sandboxes_fd, bool is_rootless, uint32_t ids_m
 
 void ids_free(struct ids *ids)
 {
+	if (ids)
+		free(ids->table);
 	free(ids);
 }
 
@@ -124,20 +149,20 @@ struct id_map ids_map(const struct ids *ids, uint32_t range)
 static uint32_t find_free(const struct ids *ids)
 {
 	for (uint32_t i = 0; i < IDS_RANGES; i++)
-		if (!ids->taken[(ids->next + i) % IDS_RANGES])
+		if (!ids->table->taken[(ids->next + i) % IDS_RANGES])
 			return (ids->next + i) % IDS_RANGES;
 	return IDS_RANGES;
 }
 
-static int record(struct ids *ids, int sandbox_fd, uint32_t range)
+static int record(struct ids *ids, int sandbox_fd, const char *id, uint32_t range)
 {
 	char text[16];
 	int r;
 
 	snprintf(text, sizeof(text), "%u\n", range);
 	r = dir_replace(sandbox_fd, "range", str_of(text), 0600);
-	if (r == 0) {
-		ids->taken[range] = true;
+	if (r == 0 && !ids->is_rootless) {
+		own(ids->table, range, id);
 		ids->next = (range + 1) % IDS_RANGES;
 	}
 	return r;
@@ -154,11 +179,37 @@ static bool has_disk(int sandbox_fd)
 
 void ids_take(struct ids *ids, uint32_t range)
 {
-	if (range < IDS_RANGES)
-		ids->taken[range] = ids->adopted[range] = true;
+	if (range < IDS_RANGES && !ids->is_rootless)
+		ids->table->taken[range] = ids->adopted[range] = true;
 }
 
-int ids_assign(struct ids *ids, int sandbox_fd, uint32_t *ret, struct err *err)
+/* A copy of a folder, or one that was away while its number was given to another. */
+static int check_alone(struct ids *ids, const char *id, uint32_t range, struct err *err)
+{
+	const char *owner = ids->table->owners[range].text;
+	char path[SANDBOX_ID_MAX + 16];
+	uint64_t now;
+	int r;
+
+	if (*owner && strcmp(owner, id) != 0) {
+		snprintf(path, sizeof(path), "%s/range", owner);
+		r = dir_read_number(ids->sandboxes_fd, path, &now);
+		if (r < 0 && r != -ENOENT && r != -ENOTDIR && r != -ELOOP && r != -EINVAL)
+			return err_set(err, r, ERR_START_FAILED,
+				       "which user ids are taken cannot be read: %s", strerror(-r));
+		if (r == 0 && now == range)
+			return err_set(err, -ENOTUNIQ, ERR_CONFLICT,
+				       "its folder and that of sandbox \"%s\" say that they have "
+				       "the same user ids (<state>/sandboxes/%s/range), as a copy "
+				       "does, or one that was put back too late: delete or move "
+				       "away one of them",
+				       owner, owner);
+	}
+	own(ids->table, range, id);
+	return 0;
+}
+
+int ids_assign(struct ids *ids, int sandbox_fd, const char *id, uint32_t *ret, struct err *err)
 {
 	uint64_t known;
 	uint32_t range = 0;
@@ -166,7 +217,7 @@ int ids_assign(struct ids *ids, int sandbox_fd, uint32_t *ret, struct err *err)
 
 	if (r == 0 && known < (ids->is_rootless ? 1 : IDS_RANGES)) {
 		*ret = (uint32_t)known;
-		return 0;
+		return ids->is_rootless ? 0 : check_alone(ids, id, (uint32_t)known, err);
 	}
 	if (r != -ENOENT || has_disk(sandbox_fd))
 		return err_set(err, r == 0 || r == -ENOENT ? -EINVAL : r, ERR_START_FAILED,
@@ -183,7 +234,7 @@ int ids_assign(struct ids *ids, int sandbox_fd, uint32_t *ret, struct err *err)
 			return err_set(err, -ENOSPC, ERR_CAPACITY_EXCEEDED,
 				       "all %u ranges of user ids are taken", IDS_RANGES);
 	}
-	r = record(ids, sandbox_fd, range);
+	r = record(ids, sandbox_fd, id, range);
 	if (r < 0)
 		return err_set(err, r, ERR_START_FAILED, "cannot record the sandbox's user ids: %s",
 			       strerror(-r));

@@ -35,9 +35,10 @@ void ids_free(struct ids *ids);
 struct id_map ids_map(const struct ids *ids, uint32_t range);
 bool ids_has_ranges(const struct ids *ids);
 
-/* One that runs has it, wherever its directory is; until the keeper ends. */
+/* One that runs has it, or a disk in the pool, wherever its directory is; until the keeper ends. */
 void ids_take(struct ids *ids, uint32_t range);
-/* The range of a sandbox's directory; a new one, recorded, if it has none and no disk either. */
-int ids_assign(struct ids *ids, int sandbox_fd, uint32_t *ret, struct err *err);
+/* The range of a sandbox's directory; a new one, recorded, if it has none and no disk either.
+ * ERR_CONFLICT: another directory has the same. */
+int ids_assign(struct ids *ids, int sandbox_fd, const char *id, uint32_t *ret, struct err *err);
 
 #endif

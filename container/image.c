@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -396,6 +397,51 @@ int image_make_host(struct image_host *ret, int images_fd, uid_t owner, bool may
 	if (may_clean)
 		remove_others(dir, name);
 	return 0;
+}
+
+static int is_image(const struct dirent *entry)
+{
+	return image_name_is_valid(entry->d_name);
+}
+
+static void list_names(int images_fd, char *ret, size_t size)
+{
+	struct dirent **entries;
+	int count = scandirat(images_fd, ".", &entries, is_image, alphasort);
+	size_t len = 0;
+
+	ret[0] = '\0';
+	for (int i = 0; i < count; i++) {
+		size_t room = size - len;
+		int n = snprintf(ret + len, room, "%s\"%s\"", len ? ", " : "", entries[i]->d_name);
+
+		if (n > 0 && (size_t)n < room)
+			len += (size_t)n;
+		else
+			ret[len] = '\0'; /* not half a name; the others are there all the same */
+		free(entries[i]);
+	}
+	if (count >= 0)
+		free(entries);
+}
+
+int image_open(int images_fd, const char *name, struct err *err)
+{
+	char path[IMAGE_NAME_MAX + sizeof("/rootfs")], names[160];
+	int fd;
+
+	snprintf(path, sizeof(path), "%.*s/rootfs", IMAGE_NAME_MAX, name);
+	fd = dir_open(images_fd, path);
+	if (fd >= 0)
+		return fd;
+	if (fd != -ENOENT && fd != -ENOTDIR)
+		return err_set(err, fd, ERR_START_FAILED, "the image \"%s\" cannot be opened: %s",
+			       name, strerror(-fd));
+	list_names(images_fd, names, sizeof(names));
+	return err_set(err, fd, ERR_NOT_FOUND,
+		       "there is no image \"%s\": there is %s. Another is a root file system in "
+		       "the folder images/%s/rootfs of the state directory",
+		       name, names, name);
 }
 
 bool image_name_is_valid(const char *name)

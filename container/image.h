@@ -33,6 +33,10 @@ struct image_host {
 int image_make_host(struct image_host *ret, int images_fd, uid_t owner, bool may_clean,
 		    struct err *err);
 
+/* The root file system of another image than "host"; if there is none, it is said which there are.
+ */
+int image_open(int images_fd, const char *name, struct err *err);
+
 bool image_name_is_valid(const char *name);
 
 #endif

@@ -225,7 +225,9 @@ static int init(struct keeper *k, int link_fd, struct err *err)
 	job_pool_init(&k->errands, &k->loop, ERRANDS, KEEPER_ERRANDS_MAX);
 	job_pool_init(&k->counts, &k->loop, COUNTS, KEEPER_ERRANDS_MAX);
 	job_pool_init(&k->limits, &k->loop, LIMITS, KEEPER_SANDBOXES_MAX);
+	job_pool_init(&k->looks, &k->loop, 2 * count + 2, KEEPER_QUEUE_MAX);
 	list_init(&k->usages);
+	list_init(&k->hangs);
 	list_init(&k->changes);
 	for (size_t i = 0; i < KEEPER_BUCKETS; i++)
 		list_init(&k->buckets[i]);

@@ -138,6 +138,19 @@ static int read_kept(struct keeper *k)
 
 /* --- running ones --- */
 
+struct keeper_sandbox *keeper_sandbox_find_init(struct keeper *k, pid_t pid, uint64_t start)
+{
+	for (size_t i = 0; i < KEEPER_BUCKETS; i++) {
+		list_for_each (node, &k->buckets[i]) {
+			struct keeper_sandbox *sb = list_entry(node, struct keeper_sandbox, node);
+
+			if (sb->c.init_pid == pid && sb->c.init_start == start)
+				return sb;
+		}
+	}
+	return NULL;
+}
+
 static bool is_child_of_monitor(const struct keeper *k, pid_t pid)
 {
 	struct process_stat stat;

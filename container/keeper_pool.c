@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -13,6 +14,8 @@
 #define SLOW_MS    2000  /* it has all, unless somebody else has taken of it */
 #define NO_ROOM_MS 5000  /* the host had none: when it is asked again */
 #define GROW_MS    60000 /* a worker that takes longer hangs */
+#define PREPARE_MS 600000
+#define CALM_MS    500 /* nothing was written for a while */
 #define IS_ENOUGH  0
 #define MUST_GROW  2
 
@@ -68,6 +71,19 @@ static void grow(struct keeper *k)
 	job_queue(&k->growth, &k->growths, true);
 }
 
+/* Those whose limit an earlier keeper was about to change. */
+static void settle_limits(struct keeper *k)
+{
+	for (size_t i = 0; i < KEEPER_BUCKETS; i++) {
+		list_for_each (node, &k->buckets[i]) {
+			struct keeper_sandbox *sb = list_entry(node, struct keeper_sandbox, node);
+
+			if (sb->state == KEEPER_IS_RUNNING)
+				container_pool_settle(&sb->c, k->host);
+		}
+	}
+}
+
 /* Without it those that were adopted write on, in what it had then. */
 static bool is_open(struct keeper *k)
 {
@@ -81,7 +97,20 @@ static bool is_open(struct keeper *k)
 	if (r == 0 && k->has_no_pool)
 		log_info("the pool of limited disks is open again");
 	k->has_no_pool = r < 0;
+	if (r == 0)
+		settle_limits(k);
 	return r == 0;
+}
+
+/* Where nobody writes, as when all are frozen, it is looked at less and less often. */
+static uint64_t next_look_ms(struct keeper *k)
+{
+	uint64_t trace = container_pool_trace(k->host);
+
+	k->look_ms = trace != k->pool_trace ? LOOK_MS : k->look_ms * 5 / 4;
+	k->look_ms = k->look_ms < LOOK_MS ? LOOK_MS : k->look_ms > CALM_MS ? CALM_MS : k->look_ms;
+	k->pool_trace = trace;
+	return k->look_ms;
 }
 
 static void on_look(struct timer *timer)
@@ -98,7 +127,50 @@ static void on_look(struct timer *timer)
 	if (room == MUST_GROW)
 		grow(k);
 	else if (owed)
-		timer_start(timer, &k->loop, room == IS_ENOUGH ? SLOW_MS : LOOK_MS);
+		timer_start(timer, &k->loop, room == IS_ENOUGH ? SLOW_MS : next_look_ms(k));
+}
+
+/* --- its file --- */
+
+static int begin_prepare(struct job *job)
+{
+	struct keeper_sandbox *sb = container_of(job, struct keeper_sandbox, job);
+	pid_t pid;
+
+	/* Another start has waited for it. */
+	if (!container_pool_is_unready(&sb->c.spec, sb->keeper->host))
+		return -EALREADY;
+	return container_pool_prepare(&sb->c.spec, sb->keeper->host, &pid, &sb->log_fd);
+}
+
+/* What failed is the answer to who wants to open it now, this start before all. */
+static void on_prepare_end(struct job *job, int result, int status)
+{
+	struct keeper_sandbox *sb = container_of(job, struct keeper_sandbox, job);
+	struct err err = {0};
+
+	if (result == 0 && status != 0 && read(sb->log_fd, &err, sizeof(err)) != sizeof(err))
+		err_set(&err, -EIO, ERR_START_FAILED,
+			job->is_late ? "the pool of limited disks was not made ready within %d "
+				       "seconds"
+				     : "the pool of limited disks was not made ready: its worker "
+				       "of at most %d seconds was killed",
+			PREPARE_MS / 1000);
+	if (err.code != ERR_NONE)
+		container_pool_failed(sb->keeper->host, &err);
+	close_fdp(&sb->log_fd);
+	sb->log_fd = -1;
+	keeper_sandbox_create(sb, true);
+}
+
+int keeper_pool_begin_start(struct keeper_sandbox *sb)
+{
+	if (!container_pool_is_unready(&sb->c.spec, sb->keeper->host))
+		return keeper_sandbox_create(sb, false);
+	sb->job.begin = begin_prepare;
+	sb->job.on_end = on_prepare_end;
+	sb->job.timeout_ms = PREPARE_MS;
+	return job_queue(&sb->job, &sb->keeper->growths, true);
 }
 
 void keeper_pool_init(struct keeper *k)

@@ -165,7 +165,8 @@ static int read_spec(const struct keeper_start *start, struct container_spec *re
 			   .files = start->files,
 			   .file_size = start->file_size,
 			   .disk_bytes = start->disk_bytes,
-			   .inodes = start->inodes},
+			   .inodes = start->inodes,
+			   .io = start->io},
 	};
 	_Static_assert(sizeof(ret->image) > KEEPER_IMAGE_MAX, "an image's name fits");
 	_Static_assert(sizeof(ret->id.text) > KEEPER_ID_MAX, "an id fits");
@@ -310,6 +311,7 @@ static void on_limit(struct keeper *k, struct keeper_asker asker, const union re
 		.cpu_milli = limit->cpu_milli,
 		.pids = limit->pids,
 		.disk_bytes = limit->disk_bytes,
+		.io = limit->io,
 	};
 
 	if (sb)
@@ -477,6 +479,18 @@ static void on_usage(struct keeper *k, struct keeper_asker asker, const union re
 	keeper_disk_usage(k, &id, asker);
 }
 
+/* --- images --- */
+
+static void on_image(struct keeper *k, struct keeper_asker asker, const union request *request)
+{
+	struct err err;
+
+	if (container_host_find_image(k->host, request->ref.id, &err) < 0)
+		keeper_answer_failed(k, asker, &err);
+	else
+		keeper_answer_done(k, asker);
+}
+
 /* --- the table --- */
 
 #define NO_ID UINT32_MAX
@@ -502,6 +516,7 @@ static const struct {
 	[KEEPER_THAW]       = {keeper_ref_fields,       offsetof(struct keeper_ref, id),       on_thaw},
 	[KEEPER_LIMIT]      = {keeper_limit_fields,     offsetof(struct keeper_limit, id),     on_limit},
 	[KEEPER_FREEZE_OTHERS] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_freeze_others},
+	[KEEPER_IMAGE]      = {keeper_ref_fields,       NO_ID,                                 on_image},
 };
 /* clang-format on */
 

@@ -322,19 +322,6 @@ static void on_time(struct timer *timer)
 	}
 }
 
-struct keeper_sandbox *keeper_sandbox_find_init(struct keeper *k, pid_t pid, uint64_t start)
-{
-	for (size_t i = 0; i < KEEPER_BUCKETS; i++) {
-		list_for_each (node, &k->buckets[i]) {
-			struct keeper_sandbox *sb = list_entry(node, struct keeper_sandbox, node);
-
-			if (sb->c.init_pid == pid && sb->c.init_start == start)
-				return sb;
-		}
-	}
-	return NULL;
-}
-
 void keeper_take_status(struct keeper *k, const struct monitor_record *record)
 {
 	struct keeper_sandbox *sb = keeper_sandbox_find_init(k, record->pid, record->start);
@@ -561,14 +548,19 @@ static void on_create_end(struct job *job, int result, int status)
 		finish_create(sb);
 }
 
-int keeper_sandbox_start(struct keeper_sandbox *sb, struct keeper_asker starter)
+int keeper_sandbox_create(struct keeper_sandbox *sb, bool must)
 {
-	sb->starter = starter;
 	sb->job.begin = begin_create;
 	sb->job.on_end = on_create_end;
 	sb->job.timeout_ms = CREATE_MS;
+	return job_queue(&sb->job, &sb->keeper->runtimes, must);
+}
+
+int keeper_sandbox_start(struct keeper_sandbox *sb, struct keeper_asker starter)
+{
+	sb->starter = starter;
 	keeper_sandbox_enter(sb, KEEPER_QUEUED);
-	return job_queue(&sb->job, &sb->keeper->runtimes, false);
+	return keeper_binds_begin(sb);
 }
 
 void keeper_sandbox_kill(struct keeper_sandbox *sb)

@@ -1,7 +1,7 @@
 /*
  * The keeper's insides, for its own files: keeper.c (loop, monitor, end), keeper_requests.c (what
  * berthd asks), keeper_sandbox.c (the life of one sandbox), keeper_freeze.c, keeper_group.c,
- * keeper_disk.c, keeper_limit.c, keeper_pool.c and keeper_adopt.c.
+ * keeper_disk.c, keeper_binds.c, keeper_limit.c, keeper_pool.c and keeper_adopt.c.
  *
  *	      START                    STARTED           init's pidfd
  *	(new) ──> QUEUED ──> CREATING ──────> RUNNING ──────────────> DYING
@@ -57,6 +57,9 @@ struct keeper {
 	unsigned unwanted;          /* starts of a connection that is gone, being undone */
 	struct job_pool runtimes, syncs, errands, counts;
 	struct list usages;
+	struct job_pool looks; /* of keeper_binds.c */
+	struct list hangs;     /* those that did not end in time */
+	unsigned hanging;
 	struct job_pool limits;
 	struct list changes; /* of limits, in order of arrival */
 	struct job sweep;    /* of the trash */
@@ -66,6 +69,7 @@ struct keeper {
 	struct job growth; /* of the pool of limited disks */
 	struct timer pool;
 	bool is_growing, has_no_room, has_no_pool;
+	uint64_t look_ms, pool_trace; /* the last time */
 	struct watch link, signals;
 	struct timer idle, stop, greeting;
 	bool is_greeted; /* this berthd has said HELLO */
@@ -140,6 +144,8 @@ void keeper_sandbox_free(struct keeper_sandbox *sb);
 void keeper_sandbox_enter(struct keeper_sandbox *sb, enum keeper_state state);
 /* 0, or -EBUSY: too many wait; it is not queued then. */
 int keeper_sandbox_start(struct keeper_sandbox *sb, struct keeper_asker starter);
+/* Its start's second half; `must`: it has waited already. */
+int keeper_sandbox_create(struct keeper_sandbox *sb, bool must);
 /* It runs: watches its init. */
 void keeper_sandbox_run(struct keeper_sandbox *sb);
 void keeper_sandbox_kill(struct keeper_sandbox *sb);
@@ -152,7 +158,6 @@ void keeper_sandbox_abandon(struct keeper_sandbox *sb);
 void keeper_sandbox_tell_exit(struct keeper_sandbox *sb);
 /* Found with its init dead, or half-made: its status may be among the recent ones. */
 void keeper_sandbox_bury(struct keeper_sandbox *sb);
-struct keeper_sandbox *keeper_sandbox_find_init(struct keeper *k, pid_t pid, uint64_t start);
 /* One exit status of the monitor's. */
 void keeper_take_status(struct keeper *k, const struct monitor_record *record);
 
@@ -172,6 +177,9 @@ void keeper_group_end(struct keeper_sandbox *sb, uint32_t group, struct keeper_a
 /* Its init has ended, and with it everything in every group. */
 void keeper_group_end_all(struct keeper_sandbox *sb);
 
+/* keeper_binds.c. As job_queue(), when the folders that it wants mounted were looked at. */
+int keeper_binds_begin(struct keeper_sandbox *sb);
+
 /* keeper_disk.c */
 void keeper_disk_remove(struct keeper_sandbox *sb);
 void keeper_disk_usage(struct keeper *k, const struct sandbox_id *id, struct keeper_asker asker);
@@ -185,10 +193,14 @@ void keeper_limit(struct keeper_sandbox *sb, const struct container_limits *limi
 /* keeper_pool.c. One whose disk is in the pool is there, or its limit is another now. */
 void keeper_pool_init(struct keeper *k);
 void keeper_pool_watch(struct keeper *k);
+/* As keeper_sandbox_create(), when a child has made the pool's file, or filled it, if it has to. */
+int keeper_pool_begin_start(struct keeper_sandbox *sb);
 /* One is started, and may have its disk there. */
 void keeper_pool_begin(struct keeper_sandbox *sb);
 
-/* keeper_adopt.c: before anything is served. */
+/* keeper_adopt.c */
+struct keeper_sandbox *keeper_sandbox_find_init(struct keeper *k, pid_t pid, uint64_t start);
+/* Before anything is served. */
 int keeper_adopt(struct keeper *k, struct err *err);
 
 #endif

@@ -29,6 +29,21 @@ static int check_able(uint64_t asked, bool is_able, const char *what, struct err
 	return 0;
 }
 
+static int check_io(const struct keeper_io *io, struct err *err)
+{
+	int r = check_range(io->read_bytes, KEEPER_IO_MIN, KEEPER_IO_MAX, "io_read", err);
+
+	if (r == 0)
+		r = check_range(io->write_bytes, KEEPER_IO_MIN, KEEPER_IO_MAX, "io_write", err);
+	if (r == 0)
+		r = check_range(io->read_ops, KEEPER_IO_OPS_MIN, KEEPER_IO_OPS_MAX, "io_read_ops",
+				err);
+	if (r == 0)
+		r = check_range(io->write_ops, KEEPER_IO_OPS_MIN, KEEPER_IO_OPS_MAX, "io_write_ops",
+				err);
+	return r;
+}
+
 static int check(const struct container_limits *limits, const struct container_host *host,
 		 struct err *err)
 {
@@ -47,6 +62,8 @@ static int check(const struct container_limits *limits, const struct container_h
 		r = check_range(limits->files, KEEPER_FILES_MIN, KEEPER_FILES_MAX, "files", err);
 	if (r == 0)
 		r = check_range(limits->file_size, 1, INT64_MAX, "file_size", err);
+	if (r == 0)
+		r = check_io(&limits->io, err);
 	if (r == 0)
 		r = check_able(limits->memory_bytes, cg->can_limit_memory, "memory", err);
 	if (r == 0)

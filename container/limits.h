@@ -10,6 +10,7 @@
  *	file size    any
  *	disk         what the host has; ephemeral: half of the memory, or 256 MiB where that has no
  *	             limit, and 65,536 inodes
+ *	io           as fast as it goes (container_io.h)
  */
 #ifndef BERTH_CONTAINER_LIMITS_H
 #define BERTH_CONTAINER_LIMITS_H

@@ -9,14 +9,18 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 
-#define BLOCK_SIZE 4096 /* as btrfs has it, and no disk has larger ones */
-#define TRIES      64   /* for a device that nobody else is faster at */
+#define BLOCK_SIZE   4096 /* as btrfs has it, and no disk has larger ones */
+#define TRIES        64   /* for a device that nobody else is faster at */
+#define LOCK_MS      500  /* in which a device that lets go of a file has done it */
+#define LOCK_STEP_MS 10
 
 static void close_dirp(DIR **dir)
 {
@@ -24,7 +28,10 @@ static void close_dirp(DIR **dir)
 		closedir(*dir);
 }
 
-/* Without opening it: that of somebody else is none of our business. */
+/*
+ * False only if it is certain: it has no file, or one of another name. It is not opened for that,
+ * as that of somebody else is none of our business.
+ */
 static bool may_be_ours(int sys, const char *device, const char *name)
 {
 	char path[NAME_MAX + 32], text[PATH_MAX + 32], *base;
@@ -33,25 +40,46 @@ static bool may_be_ours(int sys, const char *device, const char *name)
 
 	snprintf(path, sizeof(path), "%s/loop/backing_file", device);
 	fd = openat(sys, path, O_RDONLY | O_CLOEXEC);
-	len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd < 0)
+		return errno != ENOENT;
+	len = read(fd, text, sizeof(text) - 1);
 	if (len <= 0)
-		return false;
+		return len < 0;
 	text[len] = '\0';
 	text[strcspn(text, "\n")] = '\0';
 	base = strrchr(text, '/');
 	return strncmp(base ? base + 1 : text, name, strlen(name)) == 0;
 }
 
-static bool has_file(int device, const struct stat *file)
+/* 1: it is attached to this file. 0: to another, or to none. */
+static int has_file(int device, const struct stat *file)
 {
 	struct loop_info64 info;
 
-	return ioctl(device, LOOP_GET_STATUS64, &info) == 0 && info.lo_device == file->st_dev &&
-	       info.lo_inode == file->st_ino;
+	if (ioctl(device, LOOP_GET_STATUS64, &info) < 0)
+		return errno == ENXIO ? 0 : -errno;
+	return info.lo_device == file->st_dev && info.lo_inode == file->st_ino;
 }
 
-/* -ENOENT: it is attached to none. */
-static int find(const struct stat *file, const char *name, char ret_path[LOOP_DEVICE_PATH_MAX])
+/* As find(), for one device. That it cannot be opened says nothing about whose it is. */
+static int look_at(const struct stat *file, const char *path, int *ret_fd)
+{
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int r;
+
+	/* ENXIO: it has let go just now. */
+	if (fd < 0)
+		return errno == ENXIO ? 0 : -errno;
+	r = has_file(fd, file);
+	if (r <= 0)
+		return r;
+	*ret_fd = open(path, O_RDWR | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 1;
+}
+
+/* 1: it is attached to that device. 0: to none. Negative: it may be attached to one. */
+static int find(const struct stat *file, const char *name, char ret_path[LOOP_DEVICE_PATH_MAX],
+		int *ret_fd)
 {
 	cleanup_fd int sys = open("/sys/block", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	cleanup_fd int copy = sys < 0 ? -1 : openat(sys, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -62,20 +90,17 @@ static int find(const struct stat *file, const char *name, char ret_path[LOOP_DE
 		return -errno;
 	take_fd(&copy);
 	while ((errno = 0, entry = readdir(dir))) {
-		cleanup_fd int fd = -1;
+		int r;
 
 		if (strncmp(entry->d_name, "loop", 4) != 0 || strlen(entry->d_name) > 12 ||
 		    !may_be_ours(sys, entry->d_name, name))
 			continue;
 		snprintf(ret_path, LOOP_DEVICE_PATH_MAX, "/dev/%.12s", entry->d_name);
-		fd = open(ret_path, O_RDWR | O_CLOEXEC);
-		/* One that cannot be looked at may be it. ENXIO: it has let go just now. */
-		if (fd < 0 && errno != ENXIO)
-			return -errno;
-		if (fd >= 0 && has_file(fd, file))
-			return take_fd(&fd);
+		r = look_at(file, ret_path, ret_fd);
+		if (r != 0)
+			return r;
 	}
-	return errno ? -errno : -ENOENT;
+	return -errno;
 }
 
 static int attach(int file_fd, const char *name, char ret_path[LOOP_DEVICE_PATH_MAX])
@@ -108,14 +133,42 @@ static int attach(int file_fd, const char *name, char ret_path[LOOP_DEVICE_PATH_
 	return -EBUSY;
 }
 
+/*
+ * The device keeps the open file, and so the lock, for as long as it is attached: whoever looks
+ * wrongly, or at the same time, gets no second one. One that is letting go is none any more, but
+ * has its file for a moment.
+ */
+static int find_or_attach(int file_fd, const char *name, char ret_path[LOOP_DEVICE_PATH_MAX])
+{
+	const struct timespec pause = {.tv_nsec = LOCK_STEP_MS * 1000000};
+	struct stat file;
+	int fd = -1;
+
+	if (fstat(file_fd, &file) < 0)
+		return -errno;
+	for (int waited = 0;; waited += LOCK_STEP_MS) {
+		int r = find(&file, name, ret_path, &fd);
+
+		if (r != 0)
+			return r < 0 ? r : fd;
+		if (flock(file_fd, LOCK_EX | LOCK_NB) == 0)
+			return attach(file_fd, name, ret_path);
+		if (errno != EWOULDBLOCK || waited >= LOCK_MS)
+			return -errno;
+		nanosleep(&pause, NULL);
+	}
+}
+
 int loop_device_open(int file_fd, const char *name, char ret_path[LOOP_DEVICE_PATH_MAX],
 		     struct err *err)
 {
-	struct stat file;
-	int fd = fstat(file_fd, &file) < 0 ? -errno : find(&file, name, ret_path);
+	int fd = find_or_attach(file_fd, name, ret_path);
 
-	if (fd == -ENOENT)
-		fd = attach(file_fd, name, ret_path);
+	if (fd == -EWOULDBLOCK)
+		return err_set(err, fd, ERR_START_FAILED,
+			       "another process holds a lock on %s, so another loop device may "
+			       "have it: end that process, or detach that device (losetup -j)",
+			       name);
 	if (fd < 0)
 		return err_set(err, fd, ERR_START_FAILED, "no loop device for %s: %s", name,
 			       strerror(-fd));

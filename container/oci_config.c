@@ -144,6 +144,18 @@ static int write_mounts(struct buf *out, const struct container_host *host)
 	return r;
 }
 
+/* Runtimes have ideas of their own of what v1's shares are in v2. */
+static int write_cpu(struct buf *out, bool is_v2, uint32_t milli)
+{
+	uint32_t weight = cgroup_cpu_weight(milli);
+	int r = buf_printf(out, ",\"cpu\":{\"quota\":%" PRIu64 ",\"period\":%d",
+			   (uint64_t)milli * (CGROUP_CPU_PERIOD_US / 1000), CGROUP_CPU_PERIOD_US);
+
+	if (r == 0 && is_v2)
+		return buf_printf(out, "},\"unified\":{\"cpu.weight\":\"%u\"}", weight);
+	return r < 0 ? r : buf_printf(out, ",\"shares\":%u}", weight * CGROUP_V1_SHARES / 100);
+}
+
 static int write_resources(struct buf *out, const struct container_host *host,
 			   const struct container_limits *limits)
 {
@@ -158,9 +170,7 @@ static int write_resources(struct buf *out, const struct container_host *host,
 	if (r == 0 && limits->memory_bytes)
 		r = buf_printf(out, "}");
 	if (r == 0 && limits->cpu_milli)
-		r = buf_printf(out, ",\"cpu\":{\"quota\":%" PRIu64 ",\"period\":%d}",
-			       (uint64_t)limits->cpu_milli * (CGROUP_CPU_PERIOD_US / 1000),
-			       CGROUP_CPU_PERIOD_US);
+		r = write_cpu(out, host->cgroup.is_v2, limits->cpu_milli);
 	if (r == 0 && host->cgroup.can_limit_pids)
 		r = buf_printf(out, ",\"pids\":{\"limit\":%u}", limits->pids);
 	return r < 0 ? r : buf_printf(out, "}");

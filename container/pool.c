@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "container/btrfs.h"
 #include "container/dir.h"
 #include "container/loop_device.h"
@@ -25,6 +28,7 @@
 #define AHEAD_MAX  (16384 * MIB)
 #define SLACK      (32 * MIB) /* for what btrfs needs itself */
 #define GONE_TRIES 10
+#define RETRY_MS   5000 /* after an attempt to attach or mount it that failed */
 
 struct pool {
 	struct pool_place place;
@@ -32,6 +36,9 @@ struct pool {
 	char mkfs[PATH_MAX];
 	bool is_mounted, has_thrown;
 	int image_fd, loop_fd, root_fd;
+	struct err failure; /* of the last attempt, until retry_ms */
+	int failed;
+	uint64_t retry_ms;
 };
 
 int pool_new(struct pool **ret, const struct pool_place *place, const struct host_facts *facts)
@@ -78,6 +85,13 @@ bool pool_is_there(const struct pool *pool)
 const char *pool_lacks(const struct pool *pool)
 {
 	return pool->lacks;
+}
+
+dev_t pool_device(const struct pool *pool)
+{
+	struct stat st;
+
+	return pool && fstat(pool->loop_fd, &st) == 0 ? st.st_rdev : 0;
 }
 
 int pool_fd(const struct pool *pool)
@@ -141,6 +155,28 @@ static int open_image(struct pool *pool, bool may_make, struct err *err)
 	return pool_image_fill(pool->image_fd, err);
 }
 
+/* Once for each time that it is opened. */
+static void warn(const struct pool *pool)
+{
+	const char *risk = pool_image_risk(pool->image_fd);
+
+	if (risk)
+		log_warn("<state>/" POOL_IMAGE " %s, so writes of limited sandboxes may fail when "
+			 "the host's disk is full, and btrfs is read-only from then on: see "
+			 "README.md (Disks)",
+			 risk);
+}
+
+/* Mounted read-only elsewhere, it can be mounted so here, too; what has another reason cannot. */
+static bool is_read_only(const char *device)
+{
+	const struct mount_option options[] = {{"source", device}, {"ro", NULL}, {NULL, NULL}};
+	struct err unused;
+	cleanup_fd int mount = mount_make("btrfs", options, MOUNT_SAFE, &unused);
+
+	return mount >= 0;
+}
+
 static int mount_pool(struct pool *pool, const char *device, struct err *err)
 {
 	const struct mount_option options[] = {
@@ -152,7 +188,7 @@ static int mount_pool(struct pool *pool, const char *device, struct err *err)
 	int r = mount < 0 ? mount : mount_attach_below(mount, pool->place.run_fd, POINT, err);
 
 	/* Its sandboxes have it mounted read-only: to write there is to disagree. */
-	if (r == -EBUSY)
+	if (r == -EBUSY && is_read_only(device))
 		return say_read_only(err);
 	if (r < 0)
 		return r;
@@ -165,12 +201,67 @@ static int mount_pool(struct pool *pool, const char *device, struct err *err)
 	if (r < 0)
 		return err_set(err, r, ERR_UNSUPPORTED, "this host's btrfs has no quotas: %s",
 			       strerror(-r));
-	return 0;
+	r = pool->place.ids && *pool->place.ids ? pool_take_numbers(pool->root_fd, *pool->place.ids)
+						: 0;
+	return r < 0 ? err_set(err, r, ERR_START_FAILED,
+			       "whose the disks in <state>/" POOL_IMAGE " are cannot be read: %s",
+			       strerror(-r))
+		     : 0;
+}
+
+static int attach_and_mount(struct pool *pool, struct err *err)
+{
+	char device[LOOP_DEVICE_PATH_MAX];
+
+	pool->loop_fd = loop_device_open(pool->image_fd, POOL_IMAGE, device, err);
+	if (pool->loop_fd < 0)
+		return pool->loop_fd;
+	/* One that was attached before may not know how long its file is by now. */
+	loop_device_grow(pool->loop_fd);
+	return mount_pool(pool, device, err);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* All who want it would else have everybody wait for what fails. */
+static void remember(struct pool *pool, int failed, const struct err *err)
+{
+	pool->failed = failed;
+	pool->failure = *err;
+	pool->retry_ms = now_ms() + RETRY_MS;
+}
+
+void pool_set_failed(struct pool *pool, const struct err *err)
+{
+	remember(pool, -EIO, err);
+}
+
+bool pool_is_unready(const struct pool *pool, bool may_make)
+{
+	cleanup_fd int fd = -1;
+
+	if (pool->root_fd >= 0 || pool->lacks || now_ms() < pool->retry_ms)
+		return false;
+	fd = dir_open_file(pool->place.state_fd, POOL_IMAGE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+	/* Where one is missed, that is told at once. */
+	if (fd == -ENOENT)
+		return may_make && pool_has_disks(pool->place.sandboxes_fd) == 0;
+	return fd >= 0 && !pool_image_is_whole(fd);
+}
+
+int pool_prepare(struct pool *pool, bool may_make, struct err *err)
+{
+	return open_image(pool, may_make, err);
 }
 
 int pool_open(struct pool *pool, bool may_make, struct err *err)
 {
-	char device[LOOP_DEVICE_PATH_MAX];
 	int r;
 
 	if (pool->root_fd >= 0)
@@ -178,18 +269,21 @@ int pool_open(struct pool *pool, bool may_make, struct err *err)
 	if (pool->lacks)
 		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
 			       "this host cannot limit disks: %s", pool->lacks);
-	r = open_image(pool, may_make, err);
-	if (r == 0) {
-		pool->loop_fd = loop_device_open(pool->image_fd, POOL_IMAGE, device, err);
-		/* One that was attached before may not know how long its file is by now. */
-		if (pool->loop_fd >= 0)
-			loop_device_grow(pool->loop_fd);
-		r = pool->loop_fd < 0 ? pool->loop_fd : mount_pool(pool, device, err);
+	if (now_ms() < pool->retry_ms) {
+		*err = pool->failure;
+		return pool->failed;
 	}
+	r = open_image(pool, may_make, err);
+	if (r == 0)
+		r = attach_and_mount(pool, err);
 	if (r < 0) {
+		/* That it is not there is seen at once, and by everybody. */
+		if (r != -ENOENT)
+			remember(pool, r, err);
 		close_all(pool);
 		return r;
 	}
+	warn(pool);
 	pool_lost_find(&pool->place, pool->root_fd);
 	pool->has_thrown = true; /* perhaps; a worker will see */
 	return 0;
@@ -246,9 +340,15 @@ static int cannot_open(const struct pool_disk *which, int r, struct err *err)
 int pool_open_disk(struct pool *pool, int disk, struct pool_disk *which, struct err *err)
 {
 	cleanup_fd int fd = find_disk(pool, disk, which);
-	/* First, since a disk that has more than it may have cannot even be changed so. */
-	int r = fd < 0 ? fd : btrfs_limit(pool->root_fd, fd, 0);
+	int r;
 
+	if (fd < 0)
+		return cannot_open(which, fd, err);
+	/* First, since a disk that has more than it may have cannot even be changed so. */
+	r = btrfs_limit(pool->root_fd, fd, 0);
+	if (r < 0 && r != -ENOSPC && r != -EDQUOT && r != -EROFS)
+		return err_set(err, r, ERR_START_FAILED, "cannot lift the limit of its disk: %s",
+			       strerror(-r));
 	if (r == 0 && fchmod(fd, 0700) < 0)
 		r = -errno;
 	return r < 0 ? cannot_open(which, r, err) : take_fd(&fd);
@@ -390,6 +490,17 @@ enum pool_room pool_room(const struct pool *pool, uint64_t owed)
 	if (room.unallocated >= want && want >= owed)
 		return POOL_HAS_ALL;
 	return room.unallocated >= want / 2 ? POOL_HAS_ENOUGH : POOL_MUST_GROW;
+}
+
+uint64_t pool_trace(const struct pool *pool)
+{
+	struct btrfs_room room;
+	struct statfs st;
+
+	if (pool->root_fd < 0 || fstatfs(pool->root_fd, &st) < 0 ||
+	    btrfs_room(pool->root_fd, &room) < 0)
+		return 0;
+	return (uint64_t)st.f_bfree * (uint64_t)st.f_bsize + room.unallocated;
 }
 
 /* What the image has, btrfs has, too: a worker may have died in between. */

@@ -22,15 +22,18 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/host.h"
 #include "container/pool_mark.h"
 
+struct ids;
 struct pool;
 
 struct pool_place {
 	int state_fd, run_fd, sandboxes_fd; /* the caller's, and open as long as the pool */
+	struct ids *const *ids;             /* where the ranges of its disks are taken */
 };
 
 /* Nothing is made or opened. `facts` are only looked at. */
@@ -43,8 +46,15 @@ bool pool_is_there(const struct pool *pool);
 const char *pool_lacks(const struct pool *pool);
 
 /* Mounted; `may_make`: or made first, unless disks are missed with it. Once it is open this costs
- * nothing. */
+ * nothing. Where it failed to be attached or mounted, that is the answer for some seconds. */
 int pool_open(struct pool *pool, bool may_make, struct err *err);
+/* Its block device; 0: it is not open. */
+dev_t pool_device(const struct pool *pool);
+/* Its file must be made, if it may be, or filled with blocks first: a worker does that. */
+bool pool_is_unready(const struct pool *pool, bool may_make);
+int pool_prepare(struct pool *pool, bool may_make, struct err *err);
+/* That has failed. */
+void pool_set_failed(struct pool *pool, const struct err *err);
 /* The mount, for who reads or removes there; -1: it is not open. */
 int pool_fd(const struct pool *pool);
 
@@ -80,6 +90,8 @@ void pool_set_thrown(struct pool *pool, bool has_thrown);
  */
 enum pool_room { POOL_HAS_ALL, POOL_HAS_ENOUGH, POOL_MUST_GROW };
 enum pool_room pool_room(const struct pool *pool, uint64_t owed);
+/* A number that is another when something was written there. */
+uint64_t pool_trace(const struct pool *pool);
 /* Takes as much as there should be, or as the host has. May take a while: for the one worker. */
 int pool_grow(struct pool *pool, uint64_t owed);
 /* What that worker needs open. */

@@ -3,12 +3,17 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,9 +26,13 @@
 #define FIRST_SIZE  (256 * MIB)
 #define LEAST_SIZE  (128 * MIB) /* btrfs itself wants 110 */
 #define STEP        (16 * MIB)
-#define HOST_KEEPS  (64 * MIB) /* the pool takes nobody's last block */
+#define KEEPS_MIN   (64 * MIB) /* the pool takes nobody's last block */
+#define KEEPS_MAX   (16384 * MIB)
+#define KEEPS_PART  50 /* of the file system */
 #define NEW_IMAGE   POOL_IMAGE ".new"
 #define MKFS_MS     60000
+#define EXTENTS     64 /* looked at at a time */
+#define ZFS_MAGIC   0x2fc12fc1U
 #define SUPER_AT    0x10000 /* where a btrfs says what it is */
 #define SUPER_MAGIC "_BHRfS_M"
 #define FD_LOG      4 /* as container/child.c gives it */
@@ -31,12 +40,14 @@
 uint64_t pool_image_room(int fd)
 {
 	struct statvfs st;
-	uint64_t room;
+	uint64_t room, keeps;
 
 	if (fstatvfs(fd, &st) < 0)
 		return 0;
 	room = (uint64_t)st.f_bavail * st.f_frsize;
-	return room > HOST_KEEPS ? room - HOST_KEEPS : 0;
+	keeps = (uint64_t)st.f_blocks * st.f_frsize / KEEPS_PART;
+	keeps = keeps < KEEPS_MIN ? KEEPS_MIN : keeps > KEEPS_MAX ? KEEPS_MAX : keeps;
+	return room > keeps ? room - keeps : 0;
 }
 
 static int allocate(int fd, uint64_t from, uint64_t bytes)
@@ -162,6 +173,73 @@ static uint64_t known_size(int fd)
 	return le64toh(known);
 }
 
+/*
+ * A copy of it has the same blocks (`cp --reflink`, a snapshot): a write there takes new ones,
+ * which the host may not have. What cannot be seen is taken for its own.
+ */
+static bool is_shared(int fd)
+{
+	size_t size = sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent);
+	cleanup_free struct fiemap *map = malloc(size);
+	uint64_t from = 0;
+
+	while (map) {
+		const struct fiemap_extent *last;
+
+		memset(map, 0, size);
+		map->fm_start = from;
+		map->fm_length = FIEMAP_MAX_OFFSET - from;
+		map->fm_extent_count = EXTENTS;
+		if (ioctl(fd, FS_IOC_FIEMAP, map) < 0 || map->fm_mapped_extents == 0)
+			return false;
+		for (unsigned i = 0; i < map->fm_mapped_extents; i++)
+			if (map->fm_extents[i].fe_flags & FIEMAP_EXTENT_SHARED)
+				return true;
+		last = &map->fm_extents[map->fm_mapped_extents - 1];
+		if (last->fe_flags & FIEMAP_EXTENT_LAST)
+			return false;
+		from = last->fe_logical + last->fe_length;
+	}
+	return false;
+}
+
+/* Where the file system cannot do that, pool_image_risk() tells. */
+static int unshare_blocks(int fd, uint64_t size)
+{
+	int r;
+
+	if (!is_shared(fd))
+		return 0;
+	do
+		r = fallocate(fd, FALLOC_FL_UNSHARE_RANGE, 0, (off_t)size) < 0 ? -errno : 0;
+	while (r == -EINTR);
+	return r == -EOPNOTSUPP || r == -EINVAL ? 0 : r;
+}
+
+const char *pool_image_risk(int fd)
+{
+	struct statfs st;
+	int flags = 0;
+
+	if (fstatfs(fd, &st) == 0 && (uint32_t)st.f_type == ZFS_MAGIC)
+		return "is on zfs, which reserves no blocks";
+	if (is_shared(fd))
+		return "shares blocks with a copy or a snapshot of it";
+	if (fstatfs(fd, &st) == 0 && (uint32_t)st.f_type == BTRFS_SUPER_MAGIC &&
+	    (ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0 || !(flags & FS_NOCOW_FL)))
+		return "is on btrfs without the attribute C (chattr), so each write takes new "
+		       "blocks";
+	return NULL;
+}
+
+bool pool_image_is_whole(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && known_size(fd) <= (uint64_t)st.st_size &&
+	       (uint64_t)st.st_blocks * 512 >= (uint64_t)st.st_size && !is_shared(fd);
+}
+
 int pool_image_fill(int fd, struct err *err)
 {
 	struct stat st;
@@ -173,6 +251,8 @@ int pool_image_fill(int fd, struct err *err)
 		r = -ENOSPC;
 	else if (r == 0 && (known > size || (uint64_t)st.st_blocks * 512 < size))
 		r = allocate(fd, 0, known > size ? known : size);
+	if (r == 0)
+		r = unshare_blocks(fd, known > size ? known : size);
 	if (r < 0)
 		return err_set(err, r, r == -ENOSPC ? ERR_DISK_LIMIT : ERR_START_FAILED,
 			       "not all blocks of <state>/" POOL_IMAGE " can be had: %s",
@@ -187,8 +267,9 @@ int pool_image_grow(int fd, uint64_t bytes)
 	int r;
 
 	bytes = (bytes + STEP - 1) / STEP * STEP;
-	if (bytes > room)
-		bytes = room / STEP * STEP;
+	/* Not all at once: others need some, too, and what it has taken it never gives back. */
+	if (bytes > room / 2)
+		bytes = room / 2 / STEP * STEP;
 	if (bytes == 0)
 		return -ENOSPC;
 	if (fstat(fd, &st) < 0)

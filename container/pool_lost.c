@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "container/dir.h"
 #include "container/ids.h"
+#include "proto/sandbox_id.h"
 
 #define LOST "lost-"
 
@@ -83,6 +84,12 @@ static int find_owners(struct search *search, int dir, bool is_trash)
 	return r;
 }
 
+/* <run>/berthd is berthd's, who may write there what it likes. */
+static bool is_sandbox(const char *name)
+{
+	return sandbox_id_is_valid(str_of(name)) && strcmp(name, "berthd") != 0;
+}
+
 /* Those that run, wherever their folders are by now. */
 static int find_running(struct search *search, int run_fd)
 {
@@ -95,7 +102,7 @@ static int find_running(struct search *search, int run_fd)
 		int found = -ENOENT;
 
 		snprintf(path, sizeof(path), "%s/record", entries[i]->d_name);
-		if (r == 0 && entries[i]->d_name[0] != '.')
+		if (r == 0 && is_sandbox(entries[i]->d_name))
 			found = dir_read_key(run_fd, path, "range", &number);
 		if (found == 0 && number < IDS_RANGES)
 			search->owners[number].has_all = true;
@@ -162,6 +169,36 @@ void pool_lost_find(const struct pool_place *place, int root_fd)
 			 strerror(-r));
 	else
 		sort_out(&search, root_fd);
+}
+
+static int number_of(const char *name, uint32_t *ret)
+{
+	char copy[POOL_NAME_SIZE];
+	const char *token;
+
+	if (strncmp(name, LOST, strlen(LOST)) == 0)
+		name += strlen(LOST);
+	/* Without the time at its end, which only a lost one has. */
+	snprintf(copy, sizeof(copy), "%.*s",
+		 (int)(strspn(name, "0123456789") + 1 + POOL_TOKEN_LEN) % POOL_NAME_SIZE, name);
+	return pool_name_parse(copy, ret, &token);
+}
+
+int pool_take_numbers(int root_fd, struct ids *ids)
+{
+	struct dirent **entries;
+	int count = scandirat(root_fd, ".", &entries, NULL, NULL), r = count < 0 ? -errno : 0;
+
+	for (int i = 0; i < count; i++) {
+		uint32_t number;
+
+		if (number_of(entries[i]->d_name, &number) == 0)
+			ids_take(ids, number);
+		free(entries[i]);
+	}
+	if (count >= 0)
+		free(entries);
+	return r;
 }
 
 int pool_lost_bring_back(int root_fd, const char *name)

@@ -50,6 +50,32 @@ int pool_has_disks(int sandboxes_fd)
 	return r;
 }
 
+static int has_name(int sandboxes_fd, const char *folder, const char *name)
+{
+	cleanup_fd int disk = folder[0] == '.' ? -ENOENT : dir_open(sandboxes_fd, folder);
+	char found[POOL_NAME_SIZE];
+	int r = disk < 0 ? disk : pool_mark_read(disk, found);
+
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EBADMSG)
+		return 0;
+	return r < 0 ? r : strcmp(found, name) == 0;
+}
+
+int pool_mark_is_in(int sandboxes_fd, const char *name)
+{
+	struct dirent **entries;
+	int count = scandirat(sandboxes_fd, ".", &entries, NULL, NULL), r = count < 0 ? -errno : 0;
+
+	for (int i = 0; i < count; i++) {
+		if (r == 0)
+			r = has_name(sandboxes_fd, entries[i]->d_name, name);
+		free(entries[i]);
+	}
+	if (count >= 0)
+		free(entries);
+	return r;
+}
+
 static void name_of(uint32_t number, const char *token, char ret[POOL_NAME_SIZE])
 {
 	snprintf(ret, POOL_NAME_SIZE, "%u-%.*s", number, POOL_TOKEN_LEN, token);

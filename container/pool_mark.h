@@ -20,6 +20,9 @@ int pool_has_disks(int sandboxes_fd);
 
 /* The name of its subvolume. -ENOENT: there is no mark, or no range; -EBADMSG: it is not whole. */
 int pool_mark_read(int disk, char ret[POOL_NAME_SIZE]);
+/* One of all that are below <state>/sandboxes, but for its trash, has the mark of this subvolume.
+ */
+int pool_mark_is_in(int sandboxes_fd, const char *name);
 /* With a new token. -EEXIST: there is one. */
 int pool_mark_make(int disk, uint32_t number, char ret[POOL_NAME_SIZE]);
 

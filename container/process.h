@@ -13,6 +13,12 @@
 int process_kill_children(pid_t parent, int (*is_kept)(void *arg, pid_t pid, uint64_t start),
 			  void *arg, unsigned timeout_ms);
 
+/*
+ * In a child that looks at what may hang: nobody waits for its end, not even
+ * process_kill_children(), by whom it is killed too.
+ */
+void process_be_look(void);
+
 int process_pidfd_open(pid_t pid);
 int process_pidfd_kill(int pidfd, int number);
 

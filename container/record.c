@@ -22,12 +22,14 @@ int record_write(int dir, const struct container *c, const char *boot_id)
 			   "\nrange %u\nread_only %d\nmemory %" PRIu64 "\nswap %" PRIu64
 			   "\ncpu %u\npids %u\nfiles %u\nfile_size %" PRIu64
 			   "\nimage %s\nephemeral %d\ndisk %" PRIu64 "\ninodes %" PRIu64
-			   "\npooled %s\nstrict %d\n",
+			   "\npooled %s\nio %" PRIu64 " %" PRIu64 " %u %u\nstrict %d\n",
 			   boot_id, c->init_pid, c->init_start, c->spec.generation, c->range,
 			   c->spec.is_read_only, limits->memory_bytes, limits->swap_bytes,
 			   limits->cpu_milli, limits->pids, limits->files, limits->file_size,
 			   c->spec.image, c->spec.is_ephemeral, limits->disk_bytes, limits->inodes,
-			   c->is_pooled ? c->disk_name : "-", c->spec.is_strict);
+			   c->is_pooled ? c->disk_name : "-", limits->io.read_bytes,
+			   limits->io.write_bytes, limits->io.read_ops, limits->io.write_ops,
+			   c->spec.is_strict);
 
 	return dir_replace(dir, "record", (struct str){text, (size_t)len}, 0600);
 }
@@ -49,11 +51,13 @@ int record_read(int dir, struct container *c, const char *boot_id)
 		       "\nrange %u\nread_only %d\nmemory %" SCNu64 "\nswap %" SCNu64
 		       "\ncpu %u\npids %u\nfiles %u\nfile_size %" SCNu64
 		       "\nimage %63s\nephemeral %d\ndisk %" SCNu64 "\ninodes %" SCNu64
-		       "\npooled %31s\nstrict %d\n",
+		       "\npooled %31s\nio %" SCNu64 " %" SCNu64 " %u %u\nstrict %d\n",
 		       boot, &pid, &c->init_start, &c->spec.generation, &c->range, &read_only,
 		       &limits->memory_bytes, &limits->swap_bytes, &limits->cpu_milli,
 		       &limits->pids, &limits->files, &limits->file_size, c->spec.image, &ephemeral,
-		       &limits->disk_bytes, &limits->inodes, name, &strict);
+		       &limits->disk_bytes, &limits->inodes, name, &limits->io.read_bytes,
+		       &limits->io.write_bytes, &limits->io.read_ops, &limits->io.write_ops,
+		       &strict);
 	/* An earlier version's ends with the image. */
 	if ((found != 13 && found < 16) || pid <= 1 || !image_name_is_valid(c->spec.image))
 		return -EBADMSG;

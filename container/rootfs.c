@@ -277,13 +277,16 @@ static int add_mounts(const struct container_host *host, const struct rootfs_pla
 static int mount_overlay(const struct container_host *host, const struct rootfs_plan *plan,
 			 int disk_fd, struct err *err)
 {
-	cleanup_fd int image = dir_open(host->images_fd, plan->image);
+	cleanup_fd int image = plan->shares_host ? dir_open(host->images_fd, plan->image)
+						 : image_open(host->images_fd, plan->image, err);
 	cleanup_fd int lower = -1;
 	int root;
 
+	if (image < 0 && plan->shares_host)
+		err_set(err, image, ERR_START_FAILED, "the image of the host is missing: %s",
+			strerror(-image));
 	if (image < 0)
-		return err_set(err, image, ERR_NOT_FOUND, "there is no image \"%.*s\"",
-			       (int)strcspn(plan->image, "/"), plan->image);
+		return image;
 	if (host->is_rootless)
 		return overlay(host, image, disk_fd, err);
 	lower = map_image(image, plan->map, err);

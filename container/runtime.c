@@ -1,9 +1,12 @@
 #include "container/runtime.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,10 +18,26 @@
 #define COMMAND_TIMEOUT_MS 10000
 #define WORDS_READ         8192
 
-/* It reads nothing from its environment that we would want; of ours it gets nothing. */
-static const char *const environment[] = {
-	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "HOME=/",
-	"XDG_RUNTIME_DIR=/nonexistent", NULL};
+/* Of our environment it gets nothing. */
+struct environment {
+	const char *words[6];
+	char copies[PATH_MAX + 128];
+};
+
+/*
+ * A runtime runs from a read-only mount of its own program, which it puts on a file that it makes
+ * for a moment: crun in /tmp, unless told otherwise. If it is killed then, both stay; in the
+ * sandbox's own folder they go with that, see runtime_unmount_copies().
+ */
+static void fill_environment(struct environment *ret, const struct container_host *host,
+			     const char *id)
+{
+	*ret = (struct environment){
+		.words = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			  "LC_ALL=C", "HOME=/", "XDG_RUNTIME_DIR=/nonexistent", ret->copies}};
+	snprintf(ret->copies, sizeof(ret->copies), "_LIBCONTAINER_STATEDIR=%s/%s/bundle",
+		 host->run_dir, id);
+}
 
 enum runtime_kind runtime_kind_of(const char *path)
 {
@@ -62,18 +81,20 @@ int runtime_start(const struct container_host *host, const struct runtime_run *r
 	const char *argv[16];
 	unsigned n = common_args(host, argv, root, sizeof(root));
 	struct setup setup = {host, {host->run_dir, host->closed_dir, run->id}};
+	struct environment environment;
 	struct child_program program = {
 		.path = host->runtime,
 		.setup = set_up,
 		.setup_data = &setup,
 		.argv = argv,
-		.envp = environment,
+		.envp = environment.words,
 		.cwd_fd = run->bundle_fd,
 		.cgroup_fd = run->cgroup_fd,
 		.log_fd = run->log_fd,
 		.passed_fd = run->agent_fd,
 	};
 
+	fill_environment(&environment, host, run->id);
 	snprintf(bundle, sizeof(bundle), "--bundle=%s/%s/bundle", host->run_dir, run->id);
 	argv[n++] = "--log=/proc/self/fd/4";
 	argv[n++] = "run";
@@ -89,15 +110,16 @@ int runtime_start(const struct container_host *host, const struct runtime_run *r
 }
 
 /* One short command about a container; waits for it. */
-static int command(const struct container_host *host, const char *const *words)
+static int command(const struct container_host *host, const char *id, const char *const *words)
 {
 	char root[PATH_MAX + 32];
 	const char *argv[8];
 	unsigned n = common_args(host, argv, root, sizeof(root));
+	struct environment environment;
 	struct child_program program = {
 		.path = host->runtime,
 		.argv = argv,
-		.envp = environment,
+		.envp = environment.words,
 		.cwd_fd = -1,
 		.cgroup_fd = -1,
 		.log_fd = -1,
@@ -107,6 +129,7 @@ static int command(const struct container_host *host, const char *const *words)
 	pid_t pid;
 	int status;
 
+	fill_environment(&environment, host, id);
 	while (*words)
 		argv[n++] = *words++;
 	argv[n] = NULL;
@@ -119,12 +142,33 @@ static int command(const struct container_host *host, const char *const *words)
 
 int runtime_kill(const struct container_host *host, const char *id)
 {
-	return command(host, (const char *const[]){"kill", id, "KILL", NULL});
+	return command(host, id, (const char *const[]){"kill", id, "KILL", NULL});
 }
 
 int runtime_delete(const struct container_host *host, const char *id)
 {
-	return command(host, (const char *const[]){"delete", id, NULL});
+	return command(host, id, (const char *const[]){"delete", id, NULL});
+}
+
+static int is_copy(const struct dirent *entry)
+{
+	return strncmp(entry->d_name, "crun.", 5) == 0 || strncmp(entry->d_name, "runc.", 5) == 0;
+}
+
+void runtime_unmount_copies(int dir_fd)
+{
+	struct dirent **entries;
+	int count = scandirat(dir_fd, ".", &entries, is_copy, NULL);
+
+	for (int i = 0; i < count; i++) {
+		char path[NAME_MAX + 64];
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir_fd, entries[i]->d_name);
+		umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+		free(entries[i]);
+	}
+	if (count >= 0)
+		free(entries);
 }
 
 /* runc: time="..." level=error msg="the words, with \" escaped" */

@@ -23,6 +23,12 @@ int runtime_kill(const struct container_host *host, const char *id);
 /* "delete" of a container whose init is dead. Waits. */
 int runtime_delete(const struct container_host *host, const char *id);
 
+/*
+ * Off with the mounts of its own program that a killed runtime has left in this folder, which
+ * could not be removed else: the bundle of crun, its state's of runc.
+ */
+void runtime_unmount_copies(int dir_fd);
+
 /* The last line with a meaning in what it wrote, without its decoration. */
 void runtime_words(int log_fd, char *ret, size_t size);
 

@@ -56,45 +56,54 @@ static bool is_of(const char *entry, const char *id)
 }
 
 /* Its number says which one it is, so "range" goes after it, with the rest. */
-static int remove_pooled(int disk, int pool_fd)
+static int remove_pooled(const struct trash *trash, int disk)
 {
 	char name[POOL_NAME_SIZE];
 	int r = pool_has_disk(disk);
 
-	if (r <= 0 || pool_fd == TRASH_POOL_LOST)
+	if (r <= 0 || trash->pool_fd == TRASH_POOL_LOST)
 		return r < 0 ? r : 0;
-	if (pool_fd < 0)
+	if (trash->pool_fd < 0)
 		return -EAGAIN;
 	r = pool_mark_read(disk, name);
 	/* What does not say which one it is was never written to. */
 	if (r < 0)
 		return r == -ENOENT || r == -EBADMSG ? 0 : r;
-	return pool_remove_disk(pool_fd, name);
+	/* Of a folder and its copy the one that stays has it. */
+	r = pool_mark_is_in(trash->sandboxes_fd, name);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	return pool_remove_disk(trash->pool_fd, name);
 }
 
-/* The range of a disk is taken until the last file that belongs to it is gone. */
-static int remove_entry(int trash_fd, int pool_fd, const char *name)
+/*
+ * The range of a disk is taken until the last file that belongs to it is gone. What is no folder is
+ * no disk; one that cannot be opened now may be one, and stays.
+ */
+static int remove_entry(const struct trash *trash, const char *name)
 {
-	cleanup_fd int disk = dir_open(trash_fd, name);
-	int r = disk < 0 ? 0 : remove_pooled(disk, pool_fd);
+	cleanup_fd int disk = dir_open(trash->fd, name);
+	int r;
 
+	if (disk < 0 && disk != -ENOTDIR && disk != -ELOOP && disk != -ENOENT)
+		return disk;
+	r = disk < 0 ? 0 : remove_pooled(trash, disk);
 	if (disk >= 0 && r == 0)
 		r = tree_remove(disk, "upper");
 	if (disk >= 0 && r == 0)
 		r = tree_remove(disk, "work");
-	return r < 0 ? r : tree_remove(trash_fd, name);
+	return r < 0 ? r : tree_remove(trash->fd, name);
 }
 
-int trash_empty(int trash_fd, int pool_fd, const char *id)
+int trash_empty(const struct trash *trash, const char *id)
 {
 	struct dirent **entries;
-	int count = scandirat(trash_fd, ".", &entries, NULL, NULL), failed = 0;
+	int count = scandirat(trash->fd, ".", &entries, NULL, NULL), failed = 0;
 
 	for (int i = 0; i < count; i++) {
 		const char *name = entries[i]->d_name;
 
-		if (name[0] != '.' && (!id || is_of(name, id)) &&
-		    remove_entry(trash_fd, pool_fd, name) < 0)
+		if (name[0] != '.' && (!id || is_of(name, id)) && remove_entry(trash, name) < 0)
 			failed = 1;
 		free(entries[i]);
 	}

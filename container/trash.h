@@ -17,8 +17,11 @@ int trash_move(int trash_fd, int dir, const char *name, const char *id);
 bool trash_is_empty(int trash_fd);
 #define TRASH_POOL_CLOSED -1 /* disks that are there stay */
 #define TRASH_POOL_LOST   -2 /* there is none, so they are gone */
-/* In a worker: the entries of this sandbox, or of all (NULL). 1: some stayed. `pool_fd`: of the
- * open one, or as above. */
-int trash_empty(int trash_fd, int pool_fd, const char *id);
+struct trash {
+	int fd, sandboxes_fd;
+	int pool_fd; /* of the open one, or as above */
+};
+/* In a worker: the entries of this sandbox, or of all (NULL). 1: some stayed. */
+int trash_empty(const struct trash *trash, const char *id);
 
 #endif

@@ -15,8 +15,7 @@
 #define LOOKS         4 /* in one idle time */
 #define LOOK_MIN_MS   100
 #define LOOK_MAX_MS   5000
-#define BUSY_PERCENT  5 /* of one processor, since the last look: less is a trifle */
-#define RETRY_MS      1000
+#define BUSY_PERCENT  5    /* of one processor, since the last look: less is a trifle */
 #define ANSWER_MAX_MS 2000 /* that an init has to tell what was used, before that is decided */
 
 struct activity {
@@ -305,7 +304,10 @@ void activity_rest(struct sandbox *sb)
 	activity_end(sb);
 	/* What fails is not tried without a pause. */
 	if (after != SETTINGS_NEVER)
-		activity_limit(sb, left > RETRY_MS || after < RETRY_MS ? left : RETRY_MS,
+		activity_limit(sb,
+			       left > ACTIVITY_RETRY_MS || after < ACTIVITY_RETRY_MS
+				       ? left
+				       : ACTIVITY_RETRY_MS,
 			       on_rested);
 	sb->activity->is_resting = true;
 }

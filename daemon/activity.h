@@ -14,6 +14,8 @@
 #ifndef BERTH_DAEMON_ACTIVITY_H
 #define BERTH_DAEMON_ACTIVITY_H
 
+#define ACTIVITY_RETRY_MS 1000 /* for a sleep that could not be begun */
+
 #include <stdbool.h>
 #include <stdint.h>
 

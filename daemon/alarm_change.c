@@ -115,7 +115,7 @@ static int submit(struct change *c, struct err *err)
 				  : store_alarm_save(store, &c->fact, on_changed, c);
 	if (r < 0) {
 		free_change(c);
-		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
+		return store_refuse(err, r);
 	}
 	c->of = a;
 	if (a) {

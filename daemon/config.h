@@ -111,6 +111,11 @@ int config_finish(struct config *config, struct err *err);
 
 /* The folders of `allow_bind`: how many, MOUNTS_ALLOWED_MAX at most. Texts point into `config`. */
 unsigned config_binds(const struct config *config, const char *ret[MOUNTS_ALLOWED_MAX]);
+/*
+ * What the keeper would refuse by its name alone is refused at once, where we know its list: one
+ * that a service has started has its own. ERR_FORBIDDEN.
+ */
+int config_check_binds(const struct config *config, struct str mounts, struct err *err);
 
 /* The mode of the API socket: 0660 with a group, else 0600. */
 static inline mode_t config_socket_mode(const struct config *config)

@@ -31,6 +31,8 @@ void exec_check_drained(struct exec *e)
 		return;
 	if (!exec_drain_output(e))
 		return;
+	if (e->state != EXEC_DRAINING)
+		return; /* whoever was told of the output has ended it, and it is over by now */
 	if (e->is_kept && !e->is_ending)
 		exec_kept_exited(e);
 	else

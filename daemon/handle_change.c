@@ -22,6 +22,7 @@ struct change {
 	struct registry *registry;
 	struct sandbox_id id;
 	struct sandbox_wait wait;
+	struct keeper_call call; /* about its image */
 	enum answer answer;
 	bool start;
 	void (*again)(struct exchange *x); /* when another change of it is over */
@@ -132,6 +133,7 @@ static struct change *change_new(struct exchange *x, const struct sandbox_id *id
 	c->again = again;
 	c->wait.done = on_changed;
 	list_init(&c->wait.link);
+	list_init(&c->call.link);
 	exchange_on_gone(x, on_gone, c);
 	return c;
 }
@@ -149,6 +151,45 @@ static bool must_wait(struct exchange *x, struct sandbox *sb, void (*again)(stru
 	return true;
 }
 
+static void on_image(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct change *c = container_of(call, struct change, call);
+	struct exchange *x = c->x;
+
+	if (x)
+		exchange_on_gone(x, NULL, NULL);
+	/* One that is older than we are does not know; a start will say it. */
+	if (x && answer->result < 0 && answer->err.code != ERR_UNSUPPORTED)
+		exchange_reply_err(x, &answer->err);
+	else if (x)
+		c->again(x);
+	free(c);
+}
+
+/*
+ * True: whether there is its image is being asked, which only the keeper can see, and `again`
+ * follows if there is. One that stays is no reason to refuse another change, and "host" is always
+ * there.
+ */
+static bool must_ask_image(struct exchange *x, const struct sandbox_id *id,
+			   const struct settings *settings, void (*again)(struct exchange *x))
+{
+	struct berthd *b = server_arg(exchange_server(x));
+	const struct sandbox *sb = id ? registry_find(b->registry, id) : NULL;
+	struct change *c;
+
+	if (strcmp(settings->image, sb ? sb->settings.image : SETTINGS_IMAGE_HOST) == 0 ||
+	    strcmp(settings->image, SETTINGS_IMAGE_HOST) == 0)
+		return false;
+	c = change_new(x, id ? id : &(struct sandbox_id){{0}}, again);
+	if (!c)
+		return true;
+	c->call.done = on_image;
+	keeper_ask(registry_keeper(b->registry), &c->call, KEEPER_IMAGE,
+		   &(struct keeper_ref){.id = str_of(settings->image)});
+	return true;
+}
+
 /* Takes the request's settings. */
 static void change(struct exchange *x, const struct sandbox_id *id,
 		   struct settings_request *request, enum answer answer)
@@ -156,6 +197,7 @@ static void change(struct exchange *x, const struct sandbox_id *id,
 	struct change *c = change_new(x, id, NULL);
 	struct sandbox *sb = c ? registry_find(c->registry, id) : NULL;
 	struct err err;
+	int r;
 
 	if (c)
 		c->answer = answer;
@@ -171,11 +213,14 @@ static void change(struct exchange *x, const struct sandbox_id *id,
 		settings_close(&sb->settings);
 		sb->settings = request->settings;
 		start(c, sb);
-	} else if (sandbox_save_settings(sb, &request->settings, on_stored, c) < 0) {
-		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
-		finish(c, sb, &err);
-		sandbox_discard(sb);
+		return;
 	}
+	r = sandbox_save_settings(sb, &request->settings, on_stored, c);
+	if (r == 0)
+		return;
+	store_refuse(&err, r);
+	finish(c, sb, &err);
+	sandbox_discard(sb);
 }
 
 /* --- making --- */
@@ -234,51 +279,22 @@ static void make(struct exchange *x, struct settings_request *request, struct st
 	}
 }
 
-/*
- * What the keeper would refuse by its name alone is refused at once, where we know its list. One
- * that a service has started has its own.
- */
-static int check_binds(const struct config *config, struct str mounts, struct err *err)
-{
-	const char *texts[MOUNTS_ALLOWED_MAX];
-	struct mounts_allowed allowed[MOUNTS_ALLOWED_MAX];
-	unsigned count = config_binds(config, texts);
-	struct mount_item item;
-
-	for (unsigned i = 0; i < count; i++)
-		mounts_allowed_parse(str_of(texts[i]), &allowed[i]);
-	while (count && !config->keeper_is_awaited && mounts_next(&mounts, &item) > 0) {
-		int found = item.kind == MOUNT_BIND
-				    ? mounts_allowed_find(allowed, count, str_of(item.source))
-				    : -1;
-
-		if (item.kind == MOUNT_BIND && found < 0)
-			return err_set(err, -EPERM, ERR_FORBIDDEN,
-				       "the folder %s of the host may not be mounted: allow_bind "
-				       "does not allow it",
-				       item.source);
-		if (found >= 0 && allowed[found].is_read_only && !item.is_read_only)
-			return err_set(err, -EPERM, ERR_FORBIDDEN,
-				       "the folder %s may be mounted with \"read_only\": true "
-				       "alone: allow_bind allows %.*s for reading",
-				       item.source, STR_ARGS(allowed[found].path));
-	}
-	return 0;
-}
-
 /* Over what `request` holds; `sb` may be NULL. On failure that is closed. */
 static int read_settings(struct exchange *x, const struct sandbox *sb,
 			 struct settings_request *request, struct err *err)
 {
 	const struct berthd *b = server_arg(exchange_server(x));
-	const char *before = request->settings.mounts.at;
+	struct str before = request->settings.mounts;
 	const struct settings_limits limits = request->settings.limits;
 	const enum trust trust = request->settings.trust;
-	int r = settings_read(exchange_arena(x), exchange_buffered(x), request, err);
+	/* Whoever sends all settings back sends them, too; what is read frees the list before. */
+	char *copy = arena_strndup(exchange_arena(x), before.len ? before.at : "", before.len);
+	int r = copy ? settings_read(exchange_arena(x), exchange_buffered(x), request, err)
+		     : err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 
 	/* Mounts that stay are no reason to refuse another change. */
-	if (r == 0 && request->settings.mounts.at != before)
-		r = check_binds(&b->config, request->settings.mounts, err);
+	if (r == 0 && !str_eq(request->settings.mounts, (struct str){copy, before.len}))
+		r = config_check_binds(&b->config, request->settings.mounts, err);
 	/* Nor are limits that the preset would not allow today. */
 	if (r == 0 && (request->settings.trust != trust ||
 		       !settings_limits_equal(&request->settings.limits, &limits)))
@@ -288,7 +304,9 @@ static int read_settings(struct exchange *x, const struct sandbox *sb,
 	return r;
 }
 
-void handle_sandbox_create(struct exchange *x)
+static void create_known(struct exchange *x);
+
+static void create(struct exchange *x, bool is_image_known)
 {
 	struct berthd *b = server_arg(exchange_server(x));
 	struct settings_request request = {.is_strict = false};
@@ -319,9 +337,21 @@ void handle_sandbox_create(struct exchange *x)
 	} else if (sb) {
 		settings_close(&request.settings);
 		answer_again(x, sb, request.start);
+	} else if (!is_image_known && must_ask_image(x, NULL, &request.settings, create_known)) {
+		settings_close(&request.settings);
 	} else {
 		make(x, &request, key);
 	}
+}
+
+static void create_known(struct exchange *x)
+{
+	create(x, true);
+}
+
+void handle_sandbox_create(struct exchange *x)
+{
+	create(x, false);
 }
 
 /* --- changing --- */
@@ -371,13 +401,16 @@ static int check_running(struct exchange *x, const struct sandbox_id *id, struct
 	return r;
 }
 
-void handle_sandbox_put(struct exchange *x)
+static void put_known(struct exchange *x);
+
+static void put(struct exchange *x, bool is_image_known)
 {
 	struct berthd *b = server_arg(exchange_server(x));
 	struct settings_request request = {.is_strict = true};
 	struct sandbox_id id;
 	struct err err;
-	int r = begin_change(x, handle_sandbox_put, &id, &request.settings, &err);
+	int r = begin_change(x, is_image_known ? put_known : handle_sandbox_put, &id,
+			     &request.settings, &err);
 
 	if (r == 0)
 		return;
@@ -387,8 +420,20 @@ void handle_sandbox_put(struct exchange *x)
 		r = check_running(x, &id, &request.settings, &err);
 	if (r < 0)
 		exchange_reply_err(x, &err);
+	else if (!is_image_known && must_ask_image(x, &id, &request.settings, put_known))
+		settings_close(&request.settings);
 	else
 		change(x, &id, &request, ANSWER_SANDBOX);
+}
+
+static void put_known(struct exchange *x)
+{
+	put(x, true);
+}
+
+void handle_sandbox_put(struct exchange *x)
+{
+	put(x, false);
 }
 
 void handle_environment(struct exchange *x)

@@ -366,7 +366,7 @@ static void handle(struct exchange *x, bool is_one)
 		list_init(&c->follower.link);
 		r = read_on(c);
 		if (r < 0)
-			err_set(&err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
+			store_refuse(&err, r);
 	}
 	if (r < 0) {
 		free(c);

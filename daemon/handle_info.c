@@ -176,6 +176,8 @@ static void put_abilities(struct json_writer *w, const struct berthd *d)
 	put_bool(w, "own_ids", can & KEEPER_HAS_RANGES);
 	put_bool(w, "own_binds", can & KEEPER_CAN_OWN_BINDS);
 	put_bool(w, "disk_limit", can & KEEPER_CAN_LIMIT_DISK);
+	put_bool(w, "io_read_limit", can & KEEPER_CAN_LIMIT_READS);
+	put_bool(w, "io_write_limit", can & KEEPER_CAN_LIMIT_WRITES);
 	json_object_end(w);
 }
 

@@ -127,7 +127,7 @@ static void store_sandbox(struct port_call *c, struct sandbox *sb)
 		r = sandbox_save_settings(sb, &settings, on_stored, c);
 	if (r == 0)
 		return;
-	err_set(&err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
+	store_refuse(&err, r);
 	finish(c, &err);
 	sandbox_discard(sb);
 }

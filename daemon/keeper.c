@@ -30,6 +30,7 @@ struct keeper {
 	bool is_absent; /* that was told */
 	bool is_closing;
 	unsigned handles;
+	uint32_t version; /* that it spoke last; 0: it has said nothing yet */
 	char runtime[PATH_MAX];
 	char path[PATH_MAX];
 };
@@ -139,13 +140,19 @@ static void told_one(struct keeper *k)
 
 static int on_welcome(struct keeper *k, struct str message)
 {
+	const struct str begin = {message.at, FRAME_HEADER_SIZE + sizeof(uint32_t)};
 	struct keeper_welcome welcome;
-	int r = frame_decode(message, keeper_welcome_fields, &welcome);
+	int r;
 
+	/* All versions begin with that, and none knows what another one has behind it. */
+	if (message.len < begin.len || frame_decode(begin, keeper_version_fields, &welcome) < 0)
+		return -EBADMSG;
+	k->version = welcome.version;
+	if (k->version != KEEPER_VERSION)
+		return -EPROTO;
+	r = frame_decode(message, keeper_welcome_fields, &welcome);
 	if (r < 0)
 		return r;
-	if (welcome.version != KEEPER_VERSION)
-		return -EPROTO;
 	k->abilities = welcome.abilities;
 	k->defaults = welcome.defaults;
 	snprintf(k->runtime, sizeof(k->runtime), "%.*s", STR_ARGS(welcome.runtime));
@@ -201,7 +208,10 @@ static void on_frame(void *arg, struct channel_frame *frame)
 	default:
 		r = on_answer(k, frame);
 	}
-	if (r < 0 && k->is_connected) {
+	if (r == -EPROTO && k->is_connected) {
+		log_error("keeper: it speaks version %u, not %u", k->version, KEEPER_VERSION);
+		reconnect(k);
+	} else if (r < 0 && k->is_connected) {
 		log_error("keeper: a frame of type %u makes no sense", frame->head.type);
 		reconnect(k);
 	}
@@ -372,6 +382,19 @@ bool keeper_is_ready(const struct keeper *keeper)
 int keeper_check(const struct keeper *keeper, struct err *err)
 {
 	return is_late(keeper) ? err_set(err, -EIO, ERR_UNAVAILABLE, "%s", gone_for_good) : 0;
+}
+
+void keeper_say_absent(const struct keeper *keeper, struct err *ret)
+{
+	if (keeper->version && keeper->version != KEEPER_VERSION)
+		err_set(ret, -EPROTO, ERR_UNAVAILABLE,
+			"the berth-keeper of %s speaks version %u, and this berthd %u: start a "
+			"berthd of its release and stop all sandboxes there, or stop its service; "
+			"then start this one again",
+			keeper->path, keeper->version, KEEPER_VERSION);
+	else
+		err_set(ret, -ETIMEDOUT, ERR_UNAVAILABLE, "no berth-keeper answers on %s",
+			keeper->path);
 }
 
 const char *keeper_runtime(const struct keeper *keeper)

@@ -81,11 +81,13 @@ struct keeper_defaults keeper_defaults(const struct keeper *keeper);
 bool keeper_is_ready(const struct keeper *keeper);
 /* 0; -EIO: it has been away for so long that what is asked of it now fails at once. */
 int keeper_check(const struct keeper *keeper, struct err *err);
+/* Why absent() was called: nobody answers, or one that speaks another version. */
+void keeper_say_absent(const struct keeper *keeper, struct err *ret);
 const char *keeper_runtime(const struct keeper *keeper);
 
 void keeper_start(struct keeper *keeper, struct keeper_call *call,
 		  const struct keeper_start *start);
-/* KEEPER_KILL, KEEPER_REMOVE, KEEPER_ADOPT, KEEPER_GROUP_NEW, KEEPER_STATS or KEEPER_USAGE. */
+/* KEEPER_KILL, _REMOVE, _ADOPT, _GROUP_NEW, _STATS, _USAGE or _IMAGE. */
 void keeper_ask(struct keeper *keeper, struct keeper_call *call, enum keeper_type type,
 		const struct keeper_ref *ref);
 void keeper_group_end(struct keeper *keeper, struct keeper_call *call,

@@ -192,7 +192,7 @@ static void on_deleted(void *arg, int result, const struct err *err)
 
 static int submitted(int r, struct err *err)
 {
-	return r == 0 ? 0 : err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
+	return r == 0 ? 0 : store_refuse(err, r);
 }
 
 static int begin_put(struct change *c, const struct port *port, struct err *err)

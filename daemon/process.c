@@ -286,10 +286,11 @@ static void on_run_stored(void *arg, int result, const struct err *err)
 
 void process_save_run(struct process *p)
 {
+	int r = process_record_save(p, on_run_stored);
 	struct err err;
 
-	if (process_record_save(p, on_run_stored) < 0) {
-		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
+	if (r < 0) {
+		store_refuse(&err, r);
 		fail_run(p, &err);
 	}
 }
@@ -382,6 +383,7 @@ static int launch(struct process *p, const struct process_request *request, stru
 static int make_way(struct sandbox *sb, const struct sandbox_id *id, struct err *err)
 {
 	struct process *p = process_find(sb, id);
+	int r;
 
 	if (p && p->is_exit_stored && p->state != PROCESS_ENDED)
 		return err_set(err, -EEXIST, ERR_CONFLICT,
@@ -394,9 +396,8 @@ static int make_way(struct sandbox *sb, const struct sandbox_id *id, struct err 
 			"a process or terminal \"%s\" is running already: end it first, or choose "
 			"another ID",
 			id->text);
-	if (p && drop(p) < 0)
-		return err_set(err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
-	return 0;
+	r = p ? drop(p) : 0;
+	return r < 0 ? store_refuse(err, r) : 0;
 }
 
 int process_start(struct sandbox *sb, const struct process_request *request,

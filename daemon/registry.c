@@ -334,8 +334,7 @@ static void on_absent(void *arg)
 	struct registry *r = arg;
 	struct err err;
 
-	err_set(&err, -ETIMEDOUT, ERR_UNAVAILABLE, "no berth-keeper answers on %s/keeper.sock",
-		r->run_dir);
+	keeper_say_absent(r->keeper, &err);
 	r->config.ready(r->config.arg, &err);
 }
 
@@ -573,6 +572,11 @@ void registry_stop(struct registry *registry)
 bool registry_is_ready(const struct registry *registry)
 {
 	return registry->is_ready;
+}
+
+int registry_check_mounts(const struct registry *registry, struct str mounts, struct err *err)
+{
+	return registry->config.check_mounts(registry->config.arg, mounts, err);
 }
 
 bool registry_is_stopping(const struct registry *registry)

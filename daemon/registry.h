@@ -40,6 +40,8 @@ struct registry_config {
 	/* The facts are loaded and the keeper has said what runs; or err says why not. Once. */
 	void (*ready)(void *arg, const struct err *err);
 	void *arg;
+	/* Whether a sandbox may be started with these: the list may have changed since. */
+	int (*check_mounts)(void *arg, struct str mounts, struct err *err);
 	/* Or NULL. It runs since before us: now is the time to exec_adopt() its kept execs. Init
 	 * then says what became of them, and the sandbox is running when all were told. */
 	void (*adopting)(void *arg, struct sandbox *sb);
@@ -49,6 +51,7 @@ struct registry_config {
 int registry_new(struct registry **ret, const struct registry_config *config, struct err *err);
 /* Nothing is stored any more, so nothing is started. Then the store may be closed. */
 void registry_stop(struct registry *registry);
+int registry_check_mounts(const struct registry *registry, struct str mounts, struct err *err);
 bool registry_is_stopping(const struct registry *registry);
 /* The keeper has said what runs. */
 bool registry_is_ready(const struct registry *registry);

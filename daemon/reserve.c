@@ -29,6 +29,13 @@ static bool has_plenty(int fd)
 	return fstatfs(fd, &fs) == 0 && (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize > PLENTY_BYTES;
 }
 
+static bool is_whole(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_size >= RESERVE_BYTES;
+}
+
 /* Written, since a hole in a file takes no room. */
 static int fill(int fd)
 {
@@ -59,7 +66,8 @@ void reserve_keep(struct reserve *reserve)
 	fd = open(reserve->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return;
-	reserve->is_there = has_plenty(fd) && fill(fd) == 0;
+	/* One that is whole stays, above all when there is nothing else left. */
+	reserve->is_there = is_whole(fd) || (has_plenty(fd) && fill(fd) == 0);
 	if (!reserve->is_there)
 		unlink(reserve->path);
 }

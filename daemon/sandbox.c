@@ -223,7 +223,7 @@ static void on_killed(struct keeper_call *call, struct keeper_answer *answer)
 		/* The keeper tells when it is down at last, or is asked again when it is back. */
 		sb->is_kill_owed = true;
 		if (sb->is_condemned)
-			exec_lose_all(sb, &answer->err);
+			exec_lose_all(sb, sb->err.code == ERR_CPU_LIMIT ? &sb->err : &answer->err);
 		fail_end(sb, &answer->err);
 		return;
 	}
@@ -294,6 +294,7 @@ static void on_fact_deleted(void *arg, int result, const struct err *err)
 		sandbox_step(sb);
 		return;
 	}
+	assert(!sb->saves); /* what the store had to do before is done */
 	event_add(sb, "destroyed", write_destroyed, sb);
 	logs_remove(registry_logs(sb->registry), &sb->id, NULL);
 	alarm_free_all(sb); /* which may wait for it: nothing is told of it any more */
@@ -313,13 +314,18 @@ static void on_disk_removed(struct keeper_call *call, struct keeper_answer *answ
 {
 	struct sandbox *sb = container_of(call, struct sandbox, call);
 	struct err err = answer->err;
+	int r = answer->result;
 
 	sb->phase = PHASE_FACT;
-	if (answer->result == 0 && !registry_is_stopping(sb->registry) &&
-	    store_sandbox_delete(registry_store(sb->registry), &sb->id, on_fact_deleted, sb) == 0)
+	if (r == 0)
+		r = registry_is_stopping(sb->registry)
+			    ? -ESHUTDOWN
+			    : store_sandbox_delete(registry_store(sb->registry), &sb->id,
+						   on_fact_deleted, sb);
+	if (r == 0)
 		return;
 	if (answer->result == 0)
-		err_set(&err, -EBUSY, ERR_UNAVAILABLE, "too much is being stored: try again");
+		store_refuse(&err, r);
 	sandbox_enter(sb, SANDBOX_COLD);
 	sandbox_tell(sb, &sb->deletes, &err);
 	sandbox_expiry_arm(sb);
@@ -331,6 +337,7 @@ static void begin_destroy(struct sandbox *sb)
 	struct keeper_ref ref = {str_of(sb->id.text), 0};
 
 	sandbox_enter(sb, SANDBOX_DESTROYING);
+	sandbox_limits_drop(sb);
 	sb->phase = PHASE_DISK;
 	sb->call.done = on_disk_removed;
 	keeper_ask(keeper_of(sb), &sb->call, KEEPER_REMOVE, &ref);

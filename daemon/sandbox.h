@@ -111,6 +111,7 @@ struct sandbox {
 	struct list changes; /* who waits for the change of settings that is under way */
 	bool is_changing;
 	struct save *limit_save; /* the change that waits for the start; of sandbox_save.c */
+	struct save *asked_save; /* the one that waits for the keeper */
 	bool is_outdated;        /* it was started with other settings than it has now */
 
 	enum sandbox_state state;

@@ -88,6 +88,8 @@ static void ask_limits(struct sandbox *sb, struct keeper_call *call,
 			     .cpu_milli = limits->cpu_milli,
 			     .pids = limits->pids,
 			     .disk_bytes = limits->disk_bytes,
+			     .io = {limits->io_read, limits->io_write, limits->io_read_ops,
+				    limits->io_write_ops},
 		     });
 }
 
@@ -113,6 +115,7 @@ static void on_restored(struct keeper_call *call, struct keeper_answer *answer)
 {
 	struct save *save = container_of(call, struct save, call);
 
+	save->sb->asked_save = NULL;
 	note_limits(save->sb, answer);
 	finish(save, save->result, &save->err);
 }
@@ -130,6 +133,7 @@ static void fail_save(struct save *save, int result, const struct err *err)
 	save->result = result;
 	save->err = *err;
 	save->call.done = on_restored;
+	sb->asked_save = save;
 	ask_limits(sb, &save->call, &sb->settings.limits);
 }
 
@@ -215,7 +219,7 @@ static void store_change(struct save *save)
 
 	if (r == 0)
 		return;
-	err_set(&err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
+	store_refuse(&err, r);
 	fail_save(save, r, &err);
 }
 
@@ -225,6 +229,7 @@ static void on_limited(struct keeper_call *call, struct keeper_answer *answer)
 {
 	struct save *save = container_of(call, struct save, call);
 
+	save->sb->asked_save = NULL;
 	if (answer->result < 0 && !has_ended(answer)) {
 		finish(save, answer->result, &answer->err);
 	} else if (save->generation != save->sb->generation) {
@@ -252,6 +257,7 @@ static void step_change(struct save *save)
 	} else {
 		save->generation = sb->generation;
 		save->call.done = on_limited;
+		sb->asked_save = save;
 		ask_limits(sb, &save->call, &save->settings.limits);
 	}
 }
@@ -263,6 +269,18 @@ bool sandbox_limits_go_on(struct sandbox *sb)
 	if (save)
 		step_change(save);
 	return save;
+}
+
+void sandbox_limits_drop(struct sandbox *sb)
+{
+	struct save *save = take(sb->asked_save);
+	struct err err;
+
+	if (!save)
+		return;
+	keeper_cancel(registry_keeper(sb->registry), &save->call);
+	err_set(&err, -ENOENT, ERR_NOT_FOUND, "the sandbox was deleted meanwhile");
+	finish(save, -ENOENT, &err);
 }
 
 static void on_renewed(struct keeper_call *call, struct keeper_answer *answer)
@@ -351,7 +369,7 @@ static void on_disk_saved(void *arg, int result, const struct err *err)
 
 void sandbox_save_disk(struct sandbox *sb)
 {
-	if (sb->has_disk || sb->settings.is_ephemeral || registry_is_stopping(sb->registry))
+	if (sb->has_disk || sb->is_ephemeral || registry_is_stopping(sb->registry))
 		return;
 	if (store_sandbox_save_disk(registry_store(sb->registry), &sb->id, on_disk_saved, NULL) < 0)
 		log_error("sandbox=%s that it has a disk is not stored: too much is being stored",

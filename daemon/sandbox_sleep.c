@@ -230,7 +230,9 @@ void sandbox_fall_asleep(struct sandbox *sb, enum slept_why why)
 	/* An end that cannot be brought to its end is not begun: it works as it is. */
 	if (sb->state == SANDBOX_RUNNING && !is_frozen &&
 	    keeper_check(registry_keeper(sb->registry), NULL) < 0) {
-		activity_go_on(sb);
+		/* What is over by the clock stays over: to be awake for too long is one of those.
+		 */
+		activity_limit(sb, ACTIVITY_RETRY_MS, activity_go_on);
 	} else if (sb->state == SANDBOX_RUNNING && is_frozen) {
 		sandbox_freeze(sb);
 	} else {

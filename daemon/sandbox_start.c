@@ -203,6 +203,8 @@ static void ask_keeper(struct sandbox *sb)
 		.file_size = s->limits.file_size,
 		.disk_bytes = s->limits.disk_bytes,
 		.inodes = s->limits.inodes,
+		.io = {s->limits.io_read, s->limits.io_write, s->limits.io_read_ops,
+		       s->limits.io_write_ops},
 		.mounts = s->mounts,
 	};
 
@@ -234,14 +236,16 @@ static void on_generation_stored(void *arg, int result, const struct err *err)
 /* Two starts never share a generation. */
 int sandbox_start(struct sandbox *sb, struct err *err)
 {
-	int r;
+	int r = registry_check_mounts(sb->registry, sb->settings.mounts, err);
 
+	if (r < 0)
+		return r;
 	sb->generation++;
 	vigil_renew(sb);
 	sb->is_outdated = sb->is_thaw_owed = false;
 	r = sandbox_save_generation(sb, on_generation_stored, sb);
 	if (r < 0)
-		return err_set(err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
+		return store_refuse(err, r);
 	sb->phase = PHASE_STORE;
 	sb->asleep_since_ms = 0; /* which is stored with the generation */
 	sandbox_enter(sb, SANDBOX_STARTING);

@@ -40,6 +40,8 @@ void sandbox_undo(struct sandbox *sb, const struct err *why);
 /* sandbox_save.c. It is known whether it has a container: a change of its limits goes on. True, if
  * one waited for that, and will discard it. */
 bool sandbox_limits_go_on(struct sandbox *sb);
+/* It is about to be removed: the change that waits for the keeper has failed. */
+void sandbox_limits_drop(struct sandbox *sb);
 /* It runs since before us, or since before this keeper: as it is stored, and not as it may be. */
 void sandbox_limits_renew(struct sandbox *sb);
 

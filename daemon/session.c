@@ -204,6 +204,7 @@ static void on_shell_started(void *arg, uint32_t pid)
 {
 	struct shell *shell = arg;
 	struct session *s = shell->session;
+	int r;
 
 	shell->pid = pid;
 	if (!s || s->shell != shell)
@@ -217,10 +218,10 @@ static void on_shell_started(void *arg, uint32_t pid)
 	s->is_fresh = true;
 	s->fact.generation = shell->generation;
 	s->fact.exec = shell->number;
-	if (save(s) < 0) {
-		exec_kill(shell->exec);
-		fail_start(s, "too much is being stored: try again", ERR_UNAVAILABLE);
-	}
+	if ((r = save(s)) == 0)
+		return;
+	exec_kill(shell->exec);
+	fail_start(s, store_refusal(r), ERR_UNAVAILABLE);
 }
 
 /* Commands cannot use it any more. */
@@ -551,13 +552,12 @@ static void on_forgotten(void *arg, int result, const struct err *err)
 
 	s->saves--;
 	s->is_forgetting = false;
-	if (s->is_dead) {
+	if (s->is_dead)
 		release(s);
-	} else if (result < 0) {
+	else if (result < 0)
 		s->is_leaving = false;
-	} else {
+	else
 		session_free(s);
-	}
 	done(done_arg, result < 0 ? err : NULL);
 }
 
@@ -574,7 +574,7 @@ static void forget(struct session *s)
 	if (r == 0)
 		return;
 	s->is_leaving = false;
-	err_set(&err, r, ERR_UNAVAILABLE, "too much is being stored: try again");
+	store_refuse(&err, r);
 	s->done(s->done_arg, &err);
 }
 

@@ -39,6 +39,18 @@ int store_fail(struct store_op *op, struct sqlite3 *db, const char *intent)
 	return store_error(&op->err, db, intent);
 }
 
+const char *store_refusal(int error)
+{
+	return error == -ESHUTDOWN ? "berthd is stopping: try again when it is back"
+	       : error == -ENOMEM  ? "out of memory"
+				   : "too much is being stored: try again";
+}
+
+int store_refuse(struct err *err, int error)
+{
+	return err_set(err, error, ERR_UNAVAILABLE, "%s", store_refusal(error));
+}
+
 unsigned store_queue_len(const struct store *store)
 {
 	return store->unfinished;

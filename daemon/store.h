@@ -54,6 +54,11 @@ void store_close(struct store *store);
 /* 0, or -EBUSY when the queue is full: then `done` is not called. */
 int store_submit(struct store *store, struct store_op *op);
 
+/* Why something could not be submitted, in a sentence: -EBUSY, -ENOMEM, or -ESHUTDOWN. */
+const char *store_refusal(int error);
+/* The same as an error of a client's request; returns `error`. */
+int store_refuse(struct err *err, int error);
+
 /*
  * For `work`: turns SQLite's last error on `db` into op->err and the errno to return: -ENOSPC and
  * ERR_DISK_LIMIT (full), -EBUSY and ERR_UNAVAILABLE (locked by another program), -EIO.

@@ -21,6 +21,11 @@ const struct frame_field keeper_welcome_fields[] = {
 	END,
 };
 
+const struct frame_field keeper_version_fields[] = {
+	U32(keeper_welcome, version),
+	END,
+};
+
 const struct frame_field keeper_start_fields[] = {
 	BYTES(keeper_start, id, KEEPER_ID_MAX),
 	U64(keeper_start, generation),
@@ -35,6 +40,10 @@ const struct frame_field keeper_start_fields[] = {
 	U64(keeper_start, file_size),
 	U64(keeper_start, disk_bytes),
 	U64(keeper_start, inodes),
+	U64(keeper_start, io.read_bytes),
+	U64(keeper_start, io.write_bytes),
+	U32(keeper_start, io.read_ops),
+	U32(keeper_start, io.write_ops),
 	BYTES(keeper_start, mounts, MOUNTS_LIST_MAX),
 	END,
 };
@@ -47,6 +56,10 @@ const struct frame_field keeper_limit_fields[] = {
 	U32(keeper_limit, cpu_milli),
 	U32(keeper_limit, pids),
 	U64(keeper_limit, disk_bytes),
+	U64(keeper_limit, io.read_bytes),
+	U64(keeper_limit, io.write_bytes),
+	U32(keeper_limit, io.read_ops),
+	U32(keeper_limit, io.write_ops),
 	END,
 };
 

@@ -11,7 +11,7 @@
  *	FORGET           ──────────>        (until then it is told again)
  *	ADOPT            ──────────>
  *	                 <──────────        ADOPTED (+ counter and usage fds) or FAILED, same tag
- *	LIMIT, FREEZE, FREEZE_OTHERS, THAW, KILL, REMOVE, STATS, USAGE
+ *	LIMIT, FREEZE, FREEZE_OTHERS, THAW, KILL, REMOVE, STATS, USAGE, IMAGE
  *	GROUP_NEW, GROUP_OPEN, GROUP_END
  *	                 ──────────>
  *	                 <──────────        DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, same tag
@@ -53,6 +53,8 @@ enum keeper_type {
 	/* Other limits for one that runs. ERR_CONFLICT: it uses more than that. On failure all are
 	 * as they were. */
 	KEEPER_LIMIT,
+	/* A ref whose id is an image's name: DONE if there is such an image, else ERR_NOT_FOUND. */
+	KEEPER_IMAGE,
 
 	KEEPER_WELCOME = 64,
 	KEEPER_RUNNING,
@@ -81,8 +83,10 @@ enum keeper_abilities {
 	KEEPER_IS_ROOTLESS = 64,
 	KEEPER_CAN_LIMIT_DISK = 128,
 	KEEPER_CAN_LIMIT_SWAP = 256,
-	KEEPER_CAN_OWN_BINDS = 512, /* in a bind, its owner's files are those of root inside */
-	KEEPER_COUNTS_CPU = 1024,   /* by a cgroup: nobody inside can use some of it unseen */
+	KEEPER_CAN_OWN_BINDS = 512,    /* in a bind, its owner's files are those of root inside */
+	KEEPER_COUNTS_CPU = 1024,      /* by a cgroup: nobody inside can use some of it unseen */
+	KEEPER_CAN_LIMIT_READS = 2048, /* io_read, io_read_ops of its disk */
+	KEEPER_CAN_LIMIT_WRITES = 4096,
 };
 
 /* Limits of a sandbox that has none of its own; memory 0: this host cannot limit it. */
@@ -128,7 +132,17 @@ enum keeper_start_flags {
 #define KEEPER_DISK_MAX      (1ULL << 50)
 #define KEEPER_INODES_MIN    64
 #define KEEPER_INODES_MAX    UINT32_MAX
+#define KEEPER_IO_MIN        (64ULL << 10) /* in a second: a program is to be loaded in minutes */
+#define KEEPER_IO_MAX        (1ULL << 40)
+#define KEEPER_IO_OPS_MIN    10
+#define KEEPER_IO_OPS_MAX    1000000000
 /* clang-format on */
+
+/* Of each disk that it reaches, in a second; 0: as much as it likes. */
+struct keeper_io {
+	uint64_t read_bytes, write_bytes;
+	uint32_t read_ops, write_ops;
+};
 
 /* Limits: 0 for the default. */
 struct keeper_start {
@@ -145,6 +159,7 @@ struct keeper_start {
 	uint64_t file_size; /* RLIMIT_FSIZE */
 	uint64_t disk_bytes;
 	uint64_t inodes;
+	struct keeper_io io;
 	struct str mounts; /* a list of proto/mounts.h */
 };
 
@@ -155,6 +170,7 @@ struct keeper_limit {
 	uint64_t memory_bytes, swap_bytes;
 	uint32_t cpu_milli, pids;
 	uint64_t disk_bytes;
+	struct keeper_io io;
 };
 
 /* A sandbox that runs: what adoption needs. The agent socket is <run>/<id>/agent.sock. */
@@ -228,10 +244,11 @@ struct keeper_usage {
 	uint64_t files;
 };
 
-extern const struct frame_field keeper_hello_fields[], keeper_welcome_fields[],
-	keeper_start_fields[], keeper_limit_fields[], keeper_running_fields[],
-	keeper_started_fields[], keeper_exited_fields[], keeper_ref_fields[],
-	keeper_group_ref_fields[], keeper_group_fields[], keeper_failed_fields[],
-	keeper_stats_fields[], keeper_usage_fields[], keeper_adopted_fields[], keeper_done_fields[];
+extern const struct frame_field keeper_hello_fields[], keeper_version_fields[],
+	keeper_welcome_fields[], keeper_start_fields[], keeper_limit_fields[],
+	keeper_running_fields[], keeper_started_fields[], keeper_exited_fields[],
+	keeper_ref_fields[], keeper_group_ref_fields[], keeper_group_fields[],
+	keeper_failed_fields[], keeper_stats_fields[], keeper_usage_fields[],
+	keeper_adopted_fields[], keeper_done_fields[];
 
 #endif

@@ -1,6 +1,9 @@
 #include "proto/mounts_allowed.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
 
 #include "proto/mounts.h"
 
@@ -30,4 +33,15 @@ int mounts_allowed_find(const struct mounts_allowed *allowed, unsigned count, st
 			found = (int)i;
 	}
 	return found;
+}
+
+void mounts_allowed_digest(const char *const *texts, unsigned count, char ret[MOUNTS_DIGEST_SIZE])
+{
+	uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a; the NULs count, too */
+
+	for (unsigned i = 0; i < count; i++) {
+		for (size_t at = 0; at <= strlen(texts[i]); at++)
+			sum = (sum ^ (unsigned char)texts[i][at]) * UINT64_C(0x100000001b3);
+	}
+	snprintf(ret, MOUNTS_DIGEST_SIZE, "%016" PRIx64, sum);
 }

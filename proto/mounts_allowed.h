@@ -24,4 +24,8 @@ int mounts_allowed_parse(struct str text, struct mounts_allowed *ret);
 /* Which of them a folder is in, by its name: the innermost, or -1. */
 int mounts_allowed_find(const struct mounts_allowed *allowed, unsigned count, struct str folder);
 
+/* The same for the same list alone, as far as that can be: to see whether two are the same. */
+#define MOUNTS_DIGEST_SIZE 17
+void mounts_allowed_digest(const char *const *texts, unsigned count, char ret[MOUNTS_DIGEST_SIZE]);
+
 #endif

@@ -82,7 +82,7 @@ static const struct json_field body_fields[] = {
 
 void settings_init(struct settings *settings)
 {
-	*settings = (struct settings){.image = "host", .sleep_mode = SLEEP_AUTO};
+	*settings = (struct settings){.image = SETTINGS_IMAGE_HOST, .sleep_mode = SLEEP_AUTO};
 	settings_times_init(&settings->times);
 }
 

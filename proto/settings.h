@@ -18,6 +18,7 @@
 
 #define SETTINGS_ENV_MAX    (256 * 1024) /* names and values together */
 #define SETTINGS_LABELS_MAX (16 * 1024)
+#define SETTINGS_IMAGE_HOST "host"
 
 struct settings_limits {
 	uint64_t memory_bytes;           /* 0: the default */
@@ -29,7 +30,9 @@ struct settings_limits {
 	uint32_t files;
 	uint64_t file_size;
 	uint64_t disk_bytes, inodes; /* of all that it may change; 0: what the host has */
-	uint64_t output_bytes;       /* kept of each background process */
+	uint64_t io_read, io_write;  /* bytes in a second; 0: as many as it likes */
+	uint32_t io_read_ops, io_write_ops;
+	uint64_t output_bytes; /* kept of each background process */
 };
 
 /* Those that the keeper can set while it runs. */

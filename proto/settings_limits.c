@@ -7,6 +7,8 @@
 
 #define OUTPUT_MIN      (64ULL << 10)
 #define CPU_TIME_MS_MAX (INT64_MAX / 1000)
+#define IO_RANGE        "from 64K to 1T in a second"
+#define IO_OPS_RANGE    "from 10 to 1000000000 in a second"
 
 /* clang-format off */
 #define AT(member) offsetof(struct settings_limits_body, member)
@@ -22,6 +24,10 @@ const struct json_field settings_limits_fields[] = {
 	{ "file_size",        JSON_SIZE,   AT(file_size) },
 	{ "disk",             JSON_SIZE,   AT(disk) },
 	{ "inodes",           JSON_UINT,   AT(inodes) },
+	{ "io_read",          JSON_SIZE,   AT(io_read) },
+	{ "io_write",         JSON_SIZE,   AT(io_write) },
+	{ "io_read_ops",      JSON_UINT,   AT(io_read_ops) },
+	{ "io_write_ops",     JSON_UINT,   AT(io_write_ops) },
 	{ "output_bytes",     JSON_SIZE,   AT(output_bytes) },
 	{ NULL },
 };
@@ -40,6 +46,10 @@ struct settings_limits_body settings_limits_give(const struct settings_limits *l
 		.file_size = limits->file_size,
 		.disk = limits->disk_bytes,
 		.inodes = limits->inodes,
+		.io_read = limits->io_read,
+		.io_write = limits->io_write,
+		.io_read_ops = limits->io_read_ops,
+		.io_write_ops = limits->io_write_ops,
 		.output_bytes = limits->output_bytes,
 	};
 }
@@ -57,6 +67,10 @@ struct settings_limits settings_limits_take(const struct settings_limits_body *b
 		.file_size = body->file_size,
 		.disk_bytes = body->disk,
 		.inodes = body->inodes,
+		.io_read = body->io_read,
+		.io_write = body->io_write,
+		.io_read_ops = (uint32_t)body->io_read_ops,
+		.io_write_ops = (uint32_t)body->io_write_ops,
 		.output_bytes = body->output_bytes,
 	};
 }
@@ -72,13 +86,18 @@ int settings_limits_check(const struct settings_limits_body *b, struct err *err)
 	} limits[] = {
 		{"memory", "from 8M to 1024T", b->memory, KEEPER_MEMORY_MIN, KEEPER_MEMORY_MAX},
 		{"swap", "at most 1024T", b->swap, 0, KEEPER_MEMORY_MAX},
-		{"cpu_time_ms", "at least 1", b->cpu_time_ms, 1, CPU_TIME_MS_MAX},
+		{"cpu_time_ms", "from 1 to 9223372036854775", b->cpu_time_ms, 1, CPU_TIME_MS_MAX},
 		{"pids", "from 8 to 4194304", b->pids, KEEPER_PIDS_MIN, KEEPER_PIDS_MAX},
 		{"files", "from 64 to 1048576", b->files, KEEPER_FILES_MIN, KEEPER_FILES_MAX},
 		{"file_size", "at least 64K", b->file_size, KEEPER_FILE_SIZE_MIN, INT64_MAX},
 		{"disk", "from 1M to 1024T", b->disk, KEEPER_DISK_MIN, KEEPER_DISK_MAX},
 		{"inodes", "from 64 to 4294967295", b->inodes, KEEPER_INODES_MIN,
 		 KEEPER_INODES_MAX},
+		{"io_read", IO_RANGE, b->io_read, KEEPER_IO_MIN, KEEPER_IO_MAX},
+		{"io_write", IO_RANGE, b->io_write, KEEPER_IO_MIN, KEEPER_IO_MAX},
+		{"io_read_ops", IO_OPS_RANGE, b->io_read_ops, KEEPER_IO_OPS_MIN, KEEPER_IO_OPS_MAX},
+		{"io_write_ops", IO_OPS_RANGE, b->io_write_ops, KEEPER_IO_OPS_MIN,
+		 KEEPER_IO_OPS_MAX},
 		{"output_bytes", "at least 64K", b->output_bytes, OUTPUT_MIN, INT64_MAX},
 	};
 
@@ -132,6 +151,10 @@ void settings_limits_write(const struct settings_limits *limits, struct json_wri
 	write_limit(w, "file_size", limits->file_size);
 	write_limit(w, "disk", limits->disk_bytes);
 	write_limit(w, "inodes", limits->inodes);
+	write_limit(w, "io_read", limits->io_read);
+	write_limit(w, "io_write", limits->io_write);
+	write_limit(w, "io_read_ops", limits->io_read_ops);
+	write_limit(w, "io_write_ops", limits->io_write_ops);
 	write_limit(w, "output_bytes", limits->output_bytes);
 	json_object_end(w);
 }
@@ -144,7 +167,10 @@ void settings_write_limits(const struct settings *settings, struct json_writer *
 bool settings_limits_keep(const struct settings_limits *a, const struct settings_limits *b)
 {
 	return a->memory_bytes == b->memory_bytes && a->swap_bytes == b->swap_bytes &&
-	       a->cpu_milli == b->cpu_milli && a->pids == b->pids && a->disk_bytes == b->disk_bytes;
+	       a->cpu_milli == b->cpu_milli && a->pids == b->pids &&
+	       a->disk_bytes == b->disk_bytes && a->io_read == b->io_read &&
+	       a->io_write == b->io_write && a->io_read_ops == b->io_read_ops &&
+	       a->io_write_ops == b->io_write_ops;
 }
 
 bool settings_limits_equal(const struct settings_limits *a, const struct settings_limits *b)

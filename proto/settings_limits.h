@@ -7,6 +7,7 @@
 /* As they are read; what a body does not name keeps the value that was there before. */
 struct settings_limits_body {
 	uint64_t memory, swap, pids, files, file_size, output_bytes, cpu_time_ms, disk, inodes;
+	uint64_t io_read, io_write, io_read_ops, io_write_ops;
 	double cpus, memory_threshold;
 };
 

@@ -12,6 +12,7 @@
 #include "cmd/berth-init/number.h"
 
 #define STOP_TRIES   20
+#define FIND_TRIES   4
 #define STOP_WAIT_NS 200000
 #define PATH_SIZE    64
 
@@ -139,13 +140,27 @@ static bool stop_all(struct tree *t)
 	return all_still;
 }
 
-void tree_signal(struct tree *t, pid_t but, int signal)
+static void find_all(struct tree *t)
 {
-	/* All of them first: whose parent ends at once is found nowhere for a moment. */
 	t->count = 0;
 	look_at(t, getpid(), true);
 	for (size_t i = 0; i < t->count; i++)
 		look_at(t, t->pids[i], false);
+}
+
+void tree_signal(struct tree *t, pid_t but, int signal)
+{
+	size_t before;
+
+	/* All of them first: whose parent ends at once is found nowhere for a moment. `but` has the
+	 * signal already: its children become ours while we look, behind those that we saw. */
+	find_all(t);
+	for (int i = 0; i < FIND_TRIES; i++) {
+		before = t->count;
+		find_all(t);
+		if (t->count == before)
+			break;
+	}
 	for (size_t i = 0; i < t->count; i++) {
 		if (t->pids[i] != but)
 			kill(t->pids[i], signal);

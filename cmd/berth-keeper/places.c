@@ -162,15 +162,25 @@ int places_lock(const struct options *options, int *ret_fd, struct err *err)
 	return 0;
 }
 
-int places_tell(const struct options *options, struct err *err)
+static int put_link(const struct options *options, const char *name, const char *text,
+		    struct err *err)
 {
-	char path[PATH_MAX + 8], fresh[PATH_MAX + 16];
+	char path[PATH_MAX + 32], fresh[PATH_MAX + 32];
 
-	snprintf(path, sizeof(path), "%s/.state", options->run_dir);
-	snprintf(fresh, sizeof(fresh), "%s/.state.new", options->run_dir);
+	snprintf(path, sizeof(path), "%s/%s", options->run_dir, name);
+	snprintf(fresh, sizeof(fresh), "%s/%s.new", options->run_dir, name);
 	unlink(fresh); /* of one that was killed here */
-	if (symlink(options->state_dir, fresh) < 0 || rename(fresh, path) < 0)
+	if (symlink(text, fresh) < 0 || rename(fresh, path) < 0)
 		return err_set(err, -errno, ERR_INTERNAL, "the link \"%s\" cannot be made: %s",
 			       path, strerror(errno));
 	return 0;
+}
+
+int places_tell(const struct options *options, struct err *err)
+{
+	char binds[MOUNTS_DIGEST_SIZE];
+	int r = put_link(options, ".state", options->state_dir, err);
+
+	mounts_allowed_digest(options->allow_bind, options->allow_bind_count, binds);
+	return r < 0 ? r : put_link(options, ".allow-bind", binds, err);
 }

@@ -17,7 +17,8 @@ int places_make(const struct options *options, struct err *err);
  */
 int places_lock(const struct options *options, int *ret_fd, struct err *err);
 
-/* <run>/.state leads to the state directory, for whoever comes and means another one. */
+/* <run>/.state leads to the state directory, for whoever comes and means another one; and
+ * <run>/.allow-bind is the digest of the folders that may be mounted, for the same. */
 int places_tell(const struct options *options, struct err *err);
 
 #endif

@@ -75,6 +75,8 @@ const struct json_field ability_fields[] = {
 	{ "own_ids",      JSON_BOOL, offsetof(struct abilities, own_ids) },
 	{ "own_binds",    JSON_BOOL, offsetof(struct abilities, own_binds) },
 	{ "disk_limit",   JSON_BOOL, offsetof(struct abilities, disk_limit) },
+	{ "io_read_limit", JSON_BOOL, offsetof(struct abilities, io_read_limit) },
+	{ "io_write_limit", JSON_BOOL, offsetof(struct abilities, io_write_limit) },
 	{ "*", JSON_IGNORED },
 	{ NULL },
 };

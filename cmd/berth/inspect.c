@@ -93,6 +93,14 @@ static void print_sleep(const struct sandbox_info *info)
 	awake_print(info, awake_now_ms());
 }
 
+static void print_io(const char *name, uint64_t bytes, uint64_t ops)
+{
+	if (bytes)
+		screen_row(name, "%s in a second", screen_bytes(bytes).text);
+	if (ops)
+		screen_row(name, "%" PRIu64 " operations in a second", ops);
+}
+
 /* Limits that were not set are the daemon's affair. */
 static void print_limits(const struct sandbox_info *info)
 {
@@ -108,6 +116,8 @@ static void print_limits(const struct sandbox_info *info)
 	print_size("disk limit", info->limits.disk);
 	if (info->limits.inodes)
 		screen_row("inodes limit", "%" PRIu64, info->limits.inodes);
+	print_io("reads limit", info->limits.io_read, info->limits.io_read_ops);
+	print_io("writes limit", info->limits.io_write, info->limits.io_write_ops);
 	if (info->limits.cpus > 0)
 		screen_row("cpu limit", "%g", info->limits.cpus);
 	if (info->limits.cpu_time_ms) {

@@ -72,13 +72,14 @@ static int read_mount(const char *text, struct mount_words *ret, struct err *err
 static int read_volume(const char *text, struct mount_words *ret, struct err *err)
 {
 	struct str rest = str_of(text), way;
+	size_t len = strlen(text);
 
 	ret->type = STR("bind");
 	ret->source = str_cut(&rest, ':');
 	ret->target = str_cut(&rest, ':');
 	way = rest;
 	ret->is_read_only = str_eq(way, STR("ro"));
-	if (!ret->source.len || !ret->target.len ||
+	if (!ret->source.len || !ret->target.len || text[len - 1] == ':' ||
 	    (way.len && !ret->is_read_only && !str_eq(way, STR("rw"))))
 		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "--volume wants SRC:DST or SRC:DST:ro, not \"%s\"",

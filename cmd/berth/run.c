@@ -27,6 +27,10 @@ enum {
 	RUN_PIDS,
 	RUN_DISK,
 	RUN_INODES,
+	RUN_IO_READ,
+	RUN_IO_WRITE,
+	RUN_IO_READ_OPS,
+	RUN_IO_WRITE_OPS,
 	RUN_EPHEMERAL,
 	RUN_READ_ONLY,
 	RUN_MOUNT,
@@ -96,6 +100,10 @@ static int make_sandbox(const struct call *call, struct sandbox_id *ret, struct 
 		.pids = call->values[RUN_PIDS],
 		.disk = call->values[RUN_DISK],
 		.inodes = call->values[RUN_INODES],
+		.io_read = call->values[RUN_IO_READ],
+		.io_write = call->values[RUN_IO_WRITE],
+		.io_read_ops = call->values[RUN_IO_READ_OPS],
+		.io_write_ops = call->values[RUN_IO_WRITE_OPS],
 		.ephemeral = call->values[RUN_EPHEMERAL],
 		.read_only = call->values[RUN_READ_ONLY],
 		.sleep_after = call->values[RUN_SLEEP_AFTER],
@@ -208,6 +216,10 @@ static const struct flag flags[] = {
 	[RUN_PIDS]         = { "--pids",         "NUMBER",     "the most processes" },
 	[RUN_DISK]         = { "--disk",         "SIZE",       "the most that its disk may hold: 500M, 10G" },
 	[RUN_INODES]       = { "--inodes",       "NUMBER",     "the most files on a disk in memory" },
+	[RUN_IO_READ]      = { "--io-read",      "SIZE",      "the most that it may read from a disk in a second: 10M" },
+	[RUN_IO_WRITE]     = { "--io-write",     "SIZE",      "the most that it may write in a second" },
+	[RUN_IO_READ_OPS]  = { "--io-read-ops",  "NUMBER",    "the most reads in a second" },
+	[RUN_IO_WRITE_OPS] = { "--io-write-ops", "NUMBER",    "the most writes in a second" },
 	[RUN_EPHEMERAL]    = { "--ephemeral",    NULL,         "its disk is in memory, and new at each start" },
 	[RUN_READ_ONLY]    = { "--read-only",    NULL,         "nothing but /workspace and /tmp can be written" },
 	[RUN_MOUNT]        = { "--mount",        "MOUNT",      "type=bind,source=DIR,target=DIR[,ro], or type=tmpfs,target=DIR,size=SIZE" },
@@ -246,7 +258,8 @@ const struct verb verb_run = {
 		"command's\n"
 		"own, or 125 if it was Berth that failed, or the command line was wrong. Ctrl-C\n"
 		"ends the command. What --rm was to remove goes within minutes also if this is\n"
-		"killed before, unless it has a name: its --sleep-after and --delete-after are 1m.",
+		"killed before, unless it has a name or is kept awake: its --sleep-after and\n"
+		"--delete-after are 1m.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

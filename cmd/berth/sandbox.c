@@ -20,6 +20,10 @@ static const struct json_field limits_fields[] = {
 	{ "cpu_time_ms", JSON_UINT, AT(limits.cpu_time_ms) - AT(limits) },
 	{ "disk",      JSON_SIZE,   AT(limits.disk)      - AT(limits) },
 	{ "inodes",    JSON_UINT,   AT(limits.inodes)    - AT(limits) },
+	{ "io_read",   JSON_SIZE,   AT(limits.io_read)   - AT(limits) },
+	{ "io_write",  JSON_SIZE,   AT(limits.io_write)  - AT(limits) },
+	{ "io_read_ops", JSON_UINT, AT(limits.io_read_ops) - AT(limits) },
+	{ "io_write_ops", JSON_UINT, AT(limits.io_write_ops) - AT(limits) },
 	{ "*",         JSON_IGNORED },
 	{ NULL },
 };

@@ -35,7 +35,7 @@ static int parse_threshold(const char *text, double *ret, struct err *err)
 
 static int parse_cpu_time(const char *text, uint64_t *ret, struct err *err)
 {
-	if (duration_parse(str_of(text), ret) < 0 || *ret > INT64_MAX)
+	if (duration_parse(str_of(text), ret) < 0 || *ret > INT64_MAX / 1000)
 		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "--cpu-time wants a duration such as 500ms, 30s or 10m, or 0s for "
 			       "as much as it likes");
@@ -64,6 +64,16 @@ static int check_duration(const char *flag, const char *text, struct err *err)
 		       "%s wants a duration such as 30s, 10m or 2h, or never", flag);
 }
 
+static int check_size(const char *flag, const char *text, const char *such, struct err *err)
+{
+	uint64_t bytes;
+
+	if (!text || size_parse(str_of(text), &bytes) == 0)
+		return 0;
+	return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST, "%s wants a size such as %s", flag,
+		       such);
+}
+
 /* Only whether they can mean anything: how much is too much the daemon knows. */
 static int check_words(const struct settings_flags *flags, struct err *err)
 {
@@ -74,19 +84,22 @@ static int check_words(const struct settings_flags *flags, struct err *err)
 		{"--stop-after", flags->stop_after},   {"--delete-after", flags->delete_after},
 		{"--stop-grace", flags->stop_grace},
 	};
+	const struct {
+		const char *flag, *text, *such;
+	} sizes[] = {
+		{"--memory", flags->memory, "512M or 2G, or 0 for the default"},
+		{"--disk", flags->disk, "512M or 10G, or 0 for the default"},
+		{"--io-read", flags->io_read, "512K or 10M, or 0 for any speed"},
+		{"--io-write", flags->io_write, "512K or 10M, or 0 for any speed"},
+	};
 	enum sleep_mode mode;
 	enum trust trust;
-	uint64_t bytes;
 	int r = 0;
 
 	for (size_t i = 0; i < array_len(durations) && r == 0; i++)
 		r = check_duration(durations[i].flag, durations[i].text, err);
-	if (r == 0 && flags->memory && size_parse(str_of(flags->memory), &bytes) < 0)
-		r = err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
-			    "--memory wants a size such as 512M or 2G, or 0 for the default");
-	if (r == 0 && flags->disk && size_parse(str_of(flags->disk), &bytes) < 0)
-		r = err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
-			    "--disk wants a size such as 512M or 10G, or 0 for the default");
+	for (size_t i = 0; i < array_len(sizes) && r == 0; i++)
+		r = check_size(sizes[i].flag, sizes[i].text, sizes[i].such, err);
 	if (r == 0 && flags->sleep_mode && sleep_mode_parse(str_of(flags->sleep_mode), &mode) < 0)
 		r = err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			    "--sleep-mode wants freeze, stop or auto");
@@ -114,7 +127,7 @@ static void write_switch(struct json_writer *w, const char *key, bool is_given)
 
 struct numbers {
 	double cpus, memory_threshold;
-	int64_t pids, inodes;
+	int64_t pids, inodes, io_read_ops, io_write_ops;
 	uint64_t cpu_time_ms;
 };
 
@@ -132,14 +145,31 @@ static int parse_numbers(const struct settings_flags *flags, struct numbers *ret
 		r = parse_cpu_time(flags->cpu_time, &ret->cpu_time_ms, err);
 	if (r == 0 && flags->inodes)
 		r = parse_count("--inodes", flags->inodes, &ret->inodes, err);
+	if (r == 0 && flags->io_read_ops)
+		r = parse_count("--io-read-ops", flags->io_read_ops, &ret->io_read_ops, err);
+	if (r == 0 && flags->io_write_ops)
+		r = parse_count("--io-write-ops", flags->io_write_ops, &ret->io_write_ops, err);
 	return r;
+}
+
+static bool has_limits(const struct settings_flags *f)
+{
+	return f->memory || f->memory_threshold || f->cpus || f->cpu_time || f->pids || f->disk ||
+	       f->inodes || f->io_read || f->io_write || f->io_read_ops || f->io_write_ops;
+}
+
+static void write_count(struct json_writer *w, const char *key, const char *flag, int64_t value)
+{
+	if (!flag)
+		return;
+	json_key(w, key);
+	json_int(w, value);
 }
 
 static void write_limits(struct json_writer *w, const struct settings_flags *flags,
 			 const struct numbers *numbers)
 {
-	if (!flags->memory && !flags->memory_threshold && !flags->cpus && !flags->cpu_time &&
-	    !flags->pids && !flags->disk && !flags->inodes)
+	if (!has_limits(flags))
 		return;
 	json_key(w, "limits");
 	json_object(w);
@@ -156,15 +186,13 @@ static void write_limits(struct json_writer *w, const struct settings_flags *fla
 		json_key(w, "cpu_time_ms");
 		json_int(w, (int64_t)numbers->cpu_time_ms);
 	}
-	if (flags->pids) {
-		json_key(w, "pids");
-		json_int(w, numbers->pids);
-	}
+	write_count(w, "pids", flags->pids, numbers->pids);
 	write_text(w, "disk", flags->disk);
-	if (flags->inodes) {
-		json_key(w, "inodes");
-		json_int(w, numbers->inodes);
-	}
+	write_count(w, "inodes", flags->inodes, numbers->inodes);
+	write_text(w, "io_read", flags->io_read);
+	write_text(w, "io_write", flags->io_write);
+	write_count(w, "io_read_ops", flags->io_read_ops, numbers->io_read_ops);
+	write_count(w, "io_write_ops", flags->io_write_ops, numbers->io_write_ops);
 	json_object_end(w);
 }
 

@@ -12,6 +12,7 @@
 struct settings_flags {
 	const char *image, *trust, *memory, *memory_threshold, *cpus, *cpu_time, *pids, *disk,
 		*inodes;
+	const char *io_read, *io_write, *io_read_ops, *io_write_ops;
 	const char *sleep_after, *sleep_mode, *max_awake, *stop_after, *stop_grace, *delete_after;
 	bool read_only, ephemeral, keep_alive, hold_open_sockets;
 	struct mounts_flags mounts;

@@ -195,24 +195,30 @@ static int command_fill(struct command *command, const struct call *call, struct
 	return r < 0 ? r : client_paths(&command->globals, &command->paths, err);
 }
 
-/* Root's berthd has given <state>/berthd to its own user; the directory above stays root's. */
+/*
+ * Root's berthd has given <state>/berthd to its own user; the directory above stays root's. 1: it
+ * was not there.
+ */
 static int make_dir(const char *state_dir, const char *dir, struct err *err)
 {
-	int r;
+	bool is_root = geteuid() == 0, is_made;
+	int r = directory_make(state_dir, is_root ? 0711 : 0700, err);
 
-	if (geteuid() != 0)
-		return directory_make(dir, 0700, err);
-	r = directory_make(state_dir, 0711, err);
-	if (r == 0 && mkdir(dir, 0700) < 0 && errno != EEXIST)
-		r = err_set(err, -errno, ERR_FORBIDDEN, "cannot make %s: %m", dir);
-	return r;
+	if (r < 0)
+		return r;
+	is_made = mkdir(dir, 0700) == 0;
+	/* Another `berth up` that failed may remove what is above it just now. */
+	if (!is_made && errno != EEXIST && errno != ENOENT)
+		return err_set(err, -errno, ERR_FORBIDDEN, "cannot make %s: %m", dir);
+	r = is_root ? 0 : directory_make(dir, 0700, err);
+	return r < 0 ? r : is_made;
 }
 
 /* <state>/berthd, and what is to be removed again if nothing comes of it. */
 struct home {
 	char dir[PATH_MAX], log[PATH_MAX];
 	size_t kept_len; /* of `dir`: that part of it was there before us */
-	bool is_ours;    /* nothing of it was in use when we came */
+	bool is_ours;    /* it was us who made it */
 };
 
 static void note_kept(struct home *home)
@@ -224,7 +230,6 @@ static void note_kept(struct home *home)
 	while (part[0] && lstat(part, &st) < 0)
 		*strrchr(part, '/') = '\0';
 	home->kept_len = strlen(part);
-	home->is_ours = strcmp(part, home->dir) != 0;
 }
 
 /* Whoever waited behind us for the lock of what is gone begins anew: see lock_home(). */
@@ -249,9 +254,11 @@ static int lock_once(const struct paths *paths, struct home *home, int *ret, str
 	struct stat st, named;
 	int r;
 
+	note_kept(home);
 	r = make_dir(paths->state_dir, home->dir, err);
 	if (r < 0)
 		return err_wrap(err, r, "the state directory");
+	home->is_ours = r == 1;
 	fd = open(home->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 1
@@ -279,7 +286,6 @@ static int lock_home(const struct paths *paths, struct home *home, struct err *e
 	    snprintf(home->log, PATH_MAX, "%s/berthd/berthd.log", paths->state_dir) >= PATH_MAX)
 		return err_set(err, -ENAMETOOLONG, ERR_INVALID_REQUEST,
 			       "the state directory's path is too long");
-	note_kept(home);
 	do
 		r = lock_once(paths, home, &fd, err);
 	while (r == 1);

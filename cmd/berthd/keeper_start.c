@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "daemon/channel.h"
 
 #define READY_MS   30000
 #define RESTART_MS 15000 /* a killed keeper is back by then */
 #define BUSY_MS    3000
 #define STEP_MS    50
+#define LEAVE_MS   700 /* a keeper that has nothing to keep has ended by then */
 
 static int program_path(char ret[PATH_MAX])
 {
@@ -184,6 +186,25 @@ static int check_state(const struct config *config, struct err *err)
 }
 
 /*
+ * Whether the keeper that is there lets other folders be mounted than we are told to. One that
+ * has nothing to keep ends in a moment, if nobody comes to it.
+ */
+static bool has_other_binds(const struct config *config)
+{
+	const char *binds[MOUNTS_ALLOWED_MAX];
+	char link[PATH_MAX + 16], theirs[MOUNTS_DIGEST_SIZE + 1], ours[MOUNTS_DIGEST_SIZE];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "%s/.allow-bind", config->paths.run_dir);
+	n = readlink(link, theirs, sizeof(theirs) - 1);
+	if (n < 0)
+		return false; /* there is none, or an older one */
+	theirs[n] = '\0';
+	mounts_allowed_digest(binds, config_binds(config, binds), ours);
+	return strcmp(theirs, ours) != 0;
+}
+
+/*
  * A keeper that is there but does not serve was killed and is being started again by its monitor
  * (its socket is still there), or is just beginning or ending: worth a wait. One that was ready may
  * have ended again before we came, having nothing to keep; then there is another try.
@@ -200,10 +221,17 @@ static int find_or_launch(const struct config *config, const struct privileges *
 	if (config->keeper_is_awaited)
 		return await(socket, ret_fd, err);
 	for (;;) {
-		int fd = channel_connect(socket), r;
+		bool is_awaited = has_other_binds(config) && now_ms() - began < LEAVE_MS;
+		int fd = is_awaited ? -EBUSY : channel_connect(socket), r;
 		bool is_late = now_ms() - began >= (fd == -ECONNREFUSED ? RESTART_MS : BUSY_MS);
 
 		if (fd >= 0) {
+			if (has_other_binds(config))
+				log_warn(
+					"the berth-keeper that runs lets other folders be mounted "
+					"than --allow-bind says: it keeps what runs, and ends when "
+					"that has stopped and berthd, too; a folder can be mounted "
+					"until then if both allow it");
 			*ret_fd = fd;
 			return 0;
 		}

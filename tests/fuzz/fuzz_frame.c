@@ -16,6 +16,7 @@ union any {
 	struct agent_exec exec;
 	struct agent_exited exited;
 	struct keeper_start start;
+	struct keeper_limit limit;
 	struct keeper_welcome welcome;
 	struct keeper_exited keeper_exited;
 	struct keeper_stats stats;
@@ -35,7 +36,7 @@ static const struct frame_field *const tables[] = {
 	keeper_adopted_fields, keeper_done_fields,    file_request_fields, file_go_fields,
 	file_result_fields,    file_entry_fields,     file_data_fields,    file_end_fields,
 	agent_resize_fields,   agent_usage_fields,    agent_empty_fields,  agent_connect_fields,
-	agent_connect_failed_fields, agent_listening_fields,
+	agent_connect_failed_fields, agent_listening_fields, keeper_limit_fields,
 };
 /* clang-format on */
 

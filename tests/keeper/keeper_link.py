@@ -19,8 +19,9 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../base/e
 FIELDS = {
     HELLO: "version:I", KILL: "id:s generation:Q", REMOVE: "id:s generation:Q",
     START: "id:s generation:Q flags:I capabilities:I image:s memory_bytes:Q swap_bytes:Q cpu_milli:I pids:I "
-           "files:I file_size:Q disk_bytes:Q inodes:Q mounts:s",
-    LIMIT: "id:s generation:Q memory_bytes:Q swap_bytes:Q cpu_milli:I pids:I disk_bytes:Q",
+           "files:I file_size:Q disk_bytes:Q inodes:Q io_read:Q io_write:Q io_read_ops:I io_write_ops:I mounts:s",
+    LIMIT: "id:s generation:Q memory_bytes:Q swap_bytes:Q cpu_milli:I pids:I disk_bytes:Q "
+           "io_read:Q io_write:Q io_read_ops:I io_write_ops:I",
     FORGET: "id:s generation:Q", GROUP_NEW: "id:s generation:Q",
     GROUP_END: "id:s generation:Q group:I", GROUP_OPEN: "id:s generation:Q group:I", STATS: "id:s generation:Q", USAGE: "id:s generation:Q",
     WELCOME: "version:I abilities:I known:I runtime:s warning:s memory_bytes:Q pids:I files:I",

@@ -6,6 +6,7 @@ from ground import check, equal
 
 # v2, v1
 FILES = {"memory": ("memory.max", "memory.limit_in_bytes"), "cpus": ("cpu.max", "cpu.cfs_quota_us"),
+         "weight": ("cpu.weight", "cpu.shares"),
          "pids": ("pids.max", "pids.max"), "both": ("", "memory.memsw.limit_in_bytes"),
          "cpu.stat": ("cpu.stat", "cpu.stat")}
 MIB = 1 << 20

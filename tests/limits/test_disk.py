@@ -14,10 +14,9 @@ sys.path += [os.path.join(HERE, "..", "sandbox")]
 
 # pylint: disable=wrong-import-position
 from ground import check, equal, main, only, until  # noqa: E402
+from pool import (FULL, MIB, NO_ROOM, attached, disk_of, end, fill, folder, image_of, limited, lost_of, make,  # noqa: E402
+                  pool_of, refused, rest, size_of, start, stop, used_of_pool)
 
-MIB = 1 << 20
-FULL = b"Disk quota exceeded"
-NO_ROOM = b"No space left on device"
 MANY = """
 import itertools, os
 os.mkdir("many")
@@ -29,95 +28,6 @@ for i in itertools.count():
         print(i, error.errno)
         break
 """
-
-
-def attached(g):
-    """Loop devices with a file of ours, whose path may begin at a mount that is gone."""
-    found = []
-    for path in glob.glob("/sys/block/loop*/loop/backing_file"):
-        try:
-            with open(path, encoding="utf-8") as file:
-                found += [path] if os.path.basename(g.dir) in file.read() else []
-        except OSError:
-            pass
-    return found
-
-
-def end(g):
-    """All is removed, and nothing of the pool stays but its file."""
-    g.stop()
-    until(lambda: not attached(g), "the loop device to go")
-
-
-def make(g, name, limits, **settings):
-    return g.request("PUT", f"/v1/sandbox/{name}", {"limits": limits, **settings})
-
-
-def limited(g, name, disk, **settings):
-    equal(make(g, name, {"disk": disk}, **settings).status, 200, name)
-    g.out(name, ["true"])
-
-
-def refused(reply, status, code, *words):
-    equal((reply.status, reply.json()["code"]), (status, code), reply)
-    for word in words:
-        check(word in reply.json()["error"], word, reply)
-
-
-def stop(g, name):
-    equal(g.request("POST", f"/v1/sandbox/{name}/sleep", {"mode": "stop"}).status, 200, name)
-
-
-def rest(g, *names):
-    """They are stopped, and the keeper goes when there is nothing to keep; and with it the pool."""
-    for name in names:
-        stop(g, name)
-    g.berthd.terminate()
-    equal(g.berthd.wait(60), 0, "berthd's exit code")
-    until(lambda: not g.keepers() and not attached(g), "the pool to be let go")
-
-
-def start(g, name):
-    return g.request("POST", f"/v1/sandbox/{name}/start")
-
-
-def folder(g, *names):
-    return os.path.join(g.state, "sandboxes", *names)
-
-
-def pool_of(g):
-    """As the keeper sees it, who alone has it mounted."""
-    return f"/proc/{g.keeper()}/root{g.run}/.pool"
-
-
-def lost_of(g):
-    return [name for name in os.listdir(pool_of(g)) if name.startswith("lost-")]
-
-
-def disk_of(g, name):
-    usage = g.get(f"/v1/sandbox/{name}/stats?disk=1").json()["usage"]
-    return usage["disk_bytes"], usage["files"]
-
-
-def size_of(g, name, path):
-    return int(g.out(name, f"stat -c %s {path}"))
-
-
-def fill(g, name, path="big", most="1G"):
-    """Until it is full. How much went in."""
-    result = g.exec(name, f"head -c {most} /dev/zero >{path}")
-    check(result.code != 0 and (FULL in result.stderr or NO_ROOM in result.stderr), result)
-    return size_of(g, name, path)
-
-
-def used_of_pool(g):
-    pool = os.statvfs(pool_of(g))
-    return (pool.f_blocks - pool.f_bfree) * pool.f_frsize
-
-
-def image_of(g):
-    path = os.path.join(g.state, "pool.img")
-    return os.stat(path).st_size if os.path.exists(path) else 0
 
 
 @only("root")
@@ -380,6 +290,54 @@ def test_wrong_disk(g):
     end(g)
 
 
+def set_limit(g, name, size):
+    """As a keeper does that dies before it has written it down."""
+    token, number = (open(folder(g, name, file), encoding="ascii").read().strip() for file in ("pooled", "range"))
+    subprocess.run(["nsenter", f"--mount=/proc/{g.keeper()}/ns/mnt", "btrfs", "qgroup", "limit", size,
+                    os.path.join(g.run, ".pool", f"{number}-{token}")], check=True)
+
+
+@only("root")
+def test_half_changed(g):
+    """A limit that a keeper was about to change when it died is what was answered last, also if it cannot look yet."""
+    limited(g, "a", "16M")
+    set_limit(g, "a", "64M")
+    g.kill_keeper()
+    until(lambda: "adopted sandbox=a" in g.log_text() and g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
+    check(14 * MIB < fill(g, "a") <= 16 * MIB, "the limit")
+    g.out("a", "rm big")
+    set_limit(g, "a", "64M")
+    os.rename(os.path.join(g.state, "pool.img"), g.path("pool"))
+    g.kill_keeper()
+    until(lambda: "cannot grow until it can be opened" in g.log_text(), "that to be told")
+    equal(make(g, "a", {"disk": "16M", "memory": "300M"}).status, 200, "another limit")
+    os.rename(g.path("pool"), os.path.join(g.state, "pool.img"))
+    until(lambda: "is open again" in g.log_text(), "the pool to be opened")
+    check(14 * MIB < fill(g, "a") <= 16 * MIB, "the limit")
+    end(g)
+
+
+@only("root")
+def test_same_number(g):
+    """No two folders with the same user ids run, and a disk in the pool that two folders have goes with the last."""
+    limited_with_text(g, "a", "b")
+    shutil.copytree(folder(g, "a"), folder(g, "c"))
+    refused(start(g, "c", "16M"), 409, "conflict", '"a"', "the same user ids")
+    equal(g.request("DELETE", "/v1/sandbox/c").status, 204, "delete")
+    until(lambda: not os.listdir(folder(g, ".trash")), "the copy to be gone")
+    stop(g, "a")
+    equal(g.out("a", "cat f"), "a\n", "what it was a copy of")
+    rest(g, "a", "b")
+    os.rename(folder(g, "a"), g.path("aside"))
+    g.start()
+    g.out("d", "true")  # the pool is not open, so the number of what is away looks free
+    os.rename(g.path("aside"), folder(g, "a"))
+    refused(start(g, "a"), 409, "conflict", '"d"', "the same user ids")
+    equal(g.request("DELETE", "/v1/sandbox/d").status, 204, "delete")
+    equal(g.out("a", "cat f"), "a\n", "what came back")
+    end(g)
+
+
 def take_all(g, name):
     """Until the pool is full. How large it was."""
     before = image_of(g)
@@ -437,12 +395,12 @@ def test_room(g):
     end(g)
 
 
-def on_small_disk(g, size, test):
+def on_small_disk(g, size, test, mkfs=("mkfs.ext4", "-q", "-m", "0")):
     """The state directory is on a file system of its own."""
     image = g.path("disk.img")
     with open(image, "wb") as file:
         file.truncate(size)
-    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
+    subprocess.run([*mkfs, image], check=True, stdout=subprocess.DEVNULL)
     os.mkdir(g.state)
     subprocess.run(["mount", "-o", "loop", image, g.state], check=True)
     try:
@@ -495,6 +453,25 @@ def use_tiny_host(g):
     refused(g.request("POST", "/v1/sandbox/a/start"), 507, "disk_limit", "128 MiB")
     equal(glob.glob(os.path.join(g.state, "pool.img*")), [], "what could not be made")
     g.out("b", "echo x >f")
+
+
+def use_btrfs(g):
+    limited(g, "a", "16M")
+    g.out("a", "echo kept >f")
+    rest(g, "a")
+    check("shares blocks" not in g.log_text() and "without the attribute" not in g.log_text(), g.log_text())
+    image, copy = (os.path.join(g.state, name) for name in ("pool.img", "copy"))
+    subprocess.run(["sh", "-c", 'touch "$1" && chattr +C "$1" && cp --reflink=always "$0" "$1" && sync', image, copy],
+                   check=True)
+    g.start()
+    equal(g.out("a", "cat f"), "kept\n", "its disk")
+    check("shares blocks with a copy" in g.log_text(), "that is not told")
+
+
+@only("root")
+def test_copied_image(g):
+    """On a btrfs the pool has blocks of its own, and it is told when a copy has made them common ones."""
+    on_small_disk(g, 1024 * MIB, use_btrfs, ("mkfs.btrfs", "-q"))
 
 
 @only("root")
@@ -560,5 +537,7 @@ def test_ephemeral(g):
 
 
 main([test_holds, test_full_disk, test_change, test_change_while_running, test_kills, test_new_pool, test_moved_folder,
-      test_moved_alive, test_missing_pool, test_wrong_disk, test_trouble, test_room, test_full_host, test_tiny_host,
-      test_refused, test_ephemeral], start=lambda test: test not in (test_full_host, test_tiny_host))
+      test_moved_alive, test_missing_pool, test_wrong_disk, test_half_changed,
+      test_same_number, test_trouble, test_room, test_copied_image, test_full_host,
+      test_tiny_host, test_refused, test_ephemeral],
+     start=lambda test: test not in (test_copied_image, test_full_host, test_tiny_host))

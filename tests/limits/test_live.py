@@ -114,9 +114,17 @@ def test_cpus(g):
         equal(throttled(g), 0, "before")
         equal(put(g, cpus=0.1)["restart_needed"], False, "lowered")
         check(of_kernel(g, "cpus") in ("10000", "10000 100000"), of_kernel(g, "cpus"))
+        check(of_kernel(g, "weight") in ("10", "102"), of_kernel(g, "weight"))
         until(lambda: throttled(g) > 3, "the kernel to hold it back")
         put(g, cpus=0)
         check(of_kernel(g, "cpus") in ("-1", "max 100000"), of_kernel(g, "cpus"))
+        check(of_kernel(g, "weight") in ("100", "1024"), of_kernel(g, "weight"))
+    # And so from its start on.
+    for cpus, weights in ((0.5, ("50", "512")), (1.5, ("100", "1024"))):
+        equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "stop")
+        put(g, cpus=cpus)
+        g.out("a", "true")
+        check(of_kernel(g, "weight") in weights, of_kernel(g, "weight"))
 
 
 @only("root")
@@ -233,7 +241,7 @@ def send_at_once(g, link, frames):
 @only("root")
 def test_beside(g):
     """While the kernel takes memory back from one sandbox the others are served; one change comes after the other."""
-    put(g, memory="512M")
+    put(g, memory="512M", disk="1G")  # a real one, whose caches can be given back
     put(g, "b", memory="64M")
     g.out("b", "true")
     fill = "dd if=/dev/zero of=big bs=1M count=200 2>/dev/null && sync big"
@@ -280,7 +288,7 @@ def worker_of(keeper):
 @only("root")
 def test_worker_killed(g):
     """A change whose worker is killed has not been: all limits are as they were."""
-    put(g, memory="512M", pids=100)
+    put(g, memory="512M", pids=100, disk="1G")
     keeper = until(g.keeper, "a keeper")
     for _ in range(20):
         g.out("a", "dd if=/dev/zero of=big bs=1M count=200 2>/dev/null && sync big")

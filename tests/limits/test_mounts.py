@@ -13,7 +13,7 @@ import tarfile
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sandbox"))
 # pylint: disable=wrong-import-position
 import ground  # noqa: E402
-from ground import check, equal, main, until  # noqa: E402
+from ground import check, equal, main, needs_root, until  # noqa: E402
 from mount_api import (NOBODY, ROOT_ALONE, bind, elsewhere, folder, host_mount, inside, mounted,  # noqa: E402
                        options_of, put, read, refused, restart, start, write)
 
@@ -162,6 +162,7 @@ def test_other_file_systems(g):
         os.rmdir(disk)
 
 
+@needs_root
 def test_nested(g):
     """What the host has mounted below a folder, or will have, is not seen in it."""
     with elsewhere() as at, contextlib.ExitStack() as stack:
@@ -381,8 +382,6 @@ def test_change(g):
 def test_bad_berthd(g):
     """The keeper checks what a berthd asks for again: paths, targets, and the list itself."""
     k = ground.place.k
-    k.FIELDS[k.START] = ("id:s generation:Q flags:I image:s memory_bytes:Q swap_bytes:Q cpu_milli:I pids:I "
-                         "files:I file_size:Q disk_bytes:Q inodes:Q mounts:s")
     source = folder(g, "work", mode=0o777)
     keeper, line = g.spawn("--idle-ms", "60000", "--allow-bind", g.path("host"))
     equal(line, "ready", "the keeper's first line")
@@ -431,6 +430,35 @@ def test_config(g):
             equal((reply.status, reply.json()["code"]), (403, "forbidden"), reply)
             check(all(word in reply.json()["error"] for word in words), reply)
     equal([s["id"] for s in g.list_all()], ["a"], "what was made")
+    g.kill_berthd()
+    g.start("--allow-bind", two)  # the first one is not allowed any more
+    stays = [bind(one, "/mnt/1", True), bind(two, "/mnt/2", True)]
+    for body in ({"labels": {"n": "1"}}, {"labels": {"n": "2"}, "mounts": stays}):
+        reply = g.request("PUT", "/v1/sandbox/a", body)
+        equal((reply.status, reply.json().get("labels")), (200, body["labels"]), "a change by which mounts stay")
+    equal(g.request("PUT", "/v1/sandbox/a", {"mounts": stays[:1]}).status, 403, "others")
+
+
+def test_taken_back(g):
+    """A list that is changed holds from the next start on; where a keeper has to stay, of both what both allow."""
+    one, two = folder(g, "one"), folder(g, "two")
+    g.start("--allow-bind", one)
+    mounted(g, "a", bind(one, "/mnt/1", True))
+    equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "stop")
+    for allowed, refused_one in ((two, one), (one, two)):
+        g.berthd.terminate()
+        equal(g.berthd.wait(ground.TIMEOUT), 0, "berthd's exit code")
+        g.start("--allow-bind", allowed)
+        equal(g.request("PUT", "/v1/sandbox/x", {"mounts": [bind(refused_one, "/mnt/1", True)]}).status, 403, "the other")
+        mounted(g, "b", bind(allowed, "/mnt/1", True))
+        equal(g.request("POST", "/v1/sandbox/b/sleep", {"mode": "stop"}).status, 200, "stop")
+    g.out("c", "true")  # and its keeper stays
+    g.kill_berthd()
+    g.start()
+    equal(g.request("PUT", "/v1/sandbox/b", {"labels": {"a": "b"}}).status, 200, "what was stored before")
+    equal(g.request("POST", "/v1/sandbox/b/start").json().get("code"), "forbidden", "its start, whatever its keeper allows")
+    for path in (one, two):
+        equal(g.request("PUT", "/v1/sandbox/d", {"mounts": [bind(path, "/mnt/1", True)]}).status, 403, "none is allowed")
 
 
 def berth(g, *words, code=0):
@@ -496,5 +524,5 @@ def test_files(g):
 
 main([test_write, test_read, test_allowed, test_none_allowed, test_sources, test_aliases, test_other_file_systems,
       test_nested, test_targets, test_in_the_way, test_5, test_tmpfs, test_safe, test_lives, test_change, test_bad_berthd,
-      test_config, test_cli, test_files],
+      test_config, test_taken_back, test_cli, test_files],
      start=lambda test: False)

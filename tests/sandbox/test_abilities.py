@@ -64,6 +64,8 @@ def test_done(g):
             "swap_limit": start_with(g, "s", {"memory": "64M", "swap": "64M"}),
             "cpu_time_limit": start_with(g, "t", {"cpu_time_ms": 100000}),
             "disk_limit": start_with(g, "d", {"disk": "64M"}),
+            "io_read_limit": start_with(g, "r", {"io_read": "1M", "io_read_ops": 100}),
+            "io_write_limit": start_with(g, "w", {"io_write": "1M", "io_write_ops": 100}),
             "moment": is_done(g.request("POST", "/v1/sandbox/a/persist?freeze=1")),
             "freeze": is_done(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "freeze"}))}
     equal(done, {name: told[name] for name in done}, "done and told")

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import stat
 import subprocess
 
@@ -51,8 +52,61 @@ def test_create(g):
                  {"unknown": 1}, {"labels": []}):
         equal(g.request("PUT", "/v1/sandbox/bad", body).status, 400, body)
     equal(g.get("/v1/sandbox/bad").status, 404, "nothing was made")
+    bridge = {"exposedPorts": [80], "timeoutMs": 5, "createTimeoutMs": 5}
+    equal(g.request("POST", "/v1/sandbox", {"id": "bridged", **bridge, "mounts": []}).status, 201, "what has no effect")
+    for mount in ({"bucket": "b", "mountPath": "/data"}, {"type": "s3", "target": "/data"}, "b"):
+        reply = g.request("POST", "/v1/sandbox", {"id": "bad", "mounts": [mount]})
+        equal((reply.status, reply.json()["code"]), (400, "invalid_request"), mount)
     for body in ({"mode": "nap"}, {"mode": 1}, {"kind": "stop"}):
         equal(g.request("POST", "/v1/sandbox/a/sleep", body).status, 400, body)
+
+
+def test_image(g):
+    """An image that is not there is refused at once, with those that are; nothing is made, changed or woken."""
+    equal(g.request("PUT", "/v1/sandbox/a", {"labels": {"team": "x"}}).status, 200, "create")
+    key = {"Idempotency-Key": "one"}
+    for method, target, body, headers in (
+            ("POST", "/v1/sandbox", {"id": "b", "image": "python"}, {}), ("POST", "/v1/sandbox", {"image": "python"}, key),
+            ("POST", "/v1/sandbox", {"image": "python", "start": True}, {}),
+            ("PUT", "/v1/sandbox/b", {"image": "python", "start": True}, {}),
+            ("PUT", "/v1/sandbox/a", {"image": "python", "labels": {"team": "y"}}, {})):
+        reply = g.request(method, target, body, **headers)
+        equal((reply.status, reply.json()["code"]), (404, "not_found"), reply)
+        check('no image "python": there is "host"' in reply.json()["error"], reply)
+    equal([(s["id"], s["state"], s["labels"]) for s in g.list_all()], [("a", "cold", {"team": "x"})], "what there is")
+    folder = os.path.join(g.state, "images", "python", "rootfs")
+    os.makedirs(folder)
+    equal(g.request("POST", "/v1/sandbox", {"image": "python"}, **key).status, 201, "the same key, now that it is there")
+    equal(g.request("PUT", "/v1/sandbox/b", {"image": "python"}).json()["image"], "python", "make")
+    equal(g.request("PUT", "/v1/sandbox/a", {"image": "python"}).json()["image"], "python", "change")
+    check('there is "host", "python"' in g.request("POST", "/v1/sandbox", {"image": "x"}).json()["error"], "both")
+    ground.shutil.rmtree(os.path.dirname(folder))
+    equal(g.request("PUT", "/v1/sandbox/a", {"labels": {}}).json()["labels"], {}, "a change of something else")
+    equal(g.request("POST", "/v1/sandbox/a/start").json()["code"], "not_found", "a start without it")
+    equal(g.request("PUT", "/v1/sandbox/a", {"image": "host"}).status, 200, "back")
+    equal(g.out("a", "echo runs"), "runs\n", "with the host's")
+
+
+def test_image_unasked(g):
+    """Whoever asks for an image waits for the keeper and for nobody else; who goes away leaves nothing."""
+    g.request("PUT", "/v1/sandbox/a", {})
+    os.makedirs(os.path.join(g.state, "images", "python", "rootfs"))
+    keeper = g.keeper()
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        asked = g.connect()
+        body = b'{"id": "b", "image": "python"}'
+        asked.request("POST", "/v1/sandbox", body, {"Content-Type": "application/json"})
+        gone = g.connect()
+        gone.request("POST", "/v1/sandbox", b'{"id": "c", "image": "python"}', {"Content-Type": "application/json"})
+        equal(g.request("PUT", "/v1/sandbox/a", {"labels": {"x": "y"}}).status, 200, "another change meanwhile")
+        gone.close()
+        equal([s["id"] for s in g.list_all()], ["a"], "nothing is made yet")
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    equal(asked.getresponse().status, 201, "when it goes on")
+    asked.close()
+    equal([s["id"] for s in g.list_all()], ["a", "b"], "what there is")
 
 
 def test_list(g):
@@ -300,7 +354,7 @@ def test_disk_missing(g):
     os.rename(disk_of(g, "a"), g.path("away"))
     check_disk_missing(g, "a")
     g.kill_berthd()
-    ground.shutil.rmtree(disk_of(g, "b"))  # whose files its overlay holds
+    ground.place.remove_tree(disk_of(g, "b"))  # whose files its overlay holds
     init = g.inits()
     equal(len(init), 1, "the first process of b")
     g.start()
@@ -322,7 +376,7 @@ def test_disk_missing_crash(g):
     g.kill_berthd()
     g.kill([*filter(None, (g.monitor_pid(), g.keeper())), *g.inits()])
     until(lambda: not g.inits() and not g.keepers(), "all to be dead")
-    ground.shutil.rmtree(disk_of(g, "a"))
+    ground.place.remove_tree(disk_of(g, "a"))
     g.start()
     check_disk_missing(g, "a")
 
@@ -336,11 +390,13 @@ def test_disk_never_made(g):
     with open(g.path("broken"), "w", encoding="utf-8"):
         pass
     g.start(runtime=wrapper)
+    os.makedirs(os.path.join(g.state, "images", "none", "rootfs"))
     equal(g.request("PUT", "/v1/sandbox/b", {"image": "none"}).status, 200, "create")
+    ground.shutil.rmtree(os.path.join(g.state, "images", "none"))
     for name, code in (("a", "start_failed"), ("b", "not_found")):
         for _ in range(2):
             equal(g.request("POST", f"/v1/sandbox/{name}/start").json()["code"], code, name)
-    ground.shutil.rmtree(disk_of(g, "a"))
+    ground.place.remove_tree(disk_of(g, "a"))
     check(not os.path.exists(disk_of(g, "b")), "a disk without an image")
     g.kill_berthd()
     g.start(runtime=wrapper)
@@ -491,6 +547,10 @@ def test_full_disk_start(g):
         fill(full)
         equal(g.request("PUT", "/v1/sandbox/b").status, 507, "what is not needed for that")
         check(os.path.exists(reserve), "the reserve is not for that")
+        g.kill_berthd()
+        g.start()
+        equal(g.request("PUT", "/v1/sandbox/b").status, 507, "still full")
+        check(os.path.exists(reserve), "a reserve that is there is not given up for being the last that is left")
         equal(g.out("a", "rm big; echo cleaned"), "cleaned\n", "a start without room")
         check(not os.path.exists(reserve), "the reserve was spent")
         equal(g.sandbox("a")["generation"], 2, "generation")
@@ -508,8 +568,8 @@ def test_full_disk_start(g):
         subprocess.run(["umount", "-l", g.state], check=True)
 
 
-RUNNING = [test_implicit, test_create, test_list, test_workspace_removed, test_too_long, test_generation, test_looking, test_restart_needed,
-           test_single_flight, test_delete, test_limits_written, test_limits, test_smallest_limits, test_limits_refused, test_init_killed,
+RUNNING = [test_implicit, test_create, test_image, test_image_unasked, test_list, test_workspace_removed, test_too_long,
+           test_generation, test_looking, test_restart_needed, test_single_flight, test_delete, test_limits_written, test_limits, test_smallest_limits, test_limits_refused, test_init_killed,
            test_ownership, test_disk_missing, test_disk_missing_crash]
 main([*RUNNING, test_failed_start, test_disk_never_made, test_false_runtime, test_full_disk, test_full_disk_start],
      start=lambda test: test in RUNNING)

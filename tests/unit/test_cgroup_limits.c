@@ -45,12 +45,20 @@ static bool is_max(const struct cgroup_files *files)
 	       strncmp(text, "max", 3) == 0;
 }
 
+static uint64_t number_in(const struct cgroup_files *files, const char *name)
+{
+	uint64_t number = 0;
+
+	check(dir_read_number(files->memory, name, &number) == 0);
+	return number;
+}
+
 int main(void)
 {
 	const struct cgroup_limits limits = {.memory_bytes = 256 * MIB, .pids = 100};
-	const struct cgroup_limits less = {.memory_bytes = 64 * MIB, .pids = 100};
+	const struct cgroup_limits less = {.memory_bytes = 128 * MIB, .pids = 100};
 	const struct cgroup_change change = {limits, limits};
-	cleanup(cgroup_files_close) struct cgroup_files files = {NULL, -1, -1, -1};
+	cleanup(cgroup_files_close) struct cgroup_files files = {-1, -1, -1};
 	struct cgroup_host cg;
 	struct err err;
 
@@ -73,6 +81,21 @@ int main(void)
 	check(cgroup_limit(&cg, &files, &change, &err) < 0 && err.code == ERR_INTERNAL);
 	check(is_max(&files));
 	tap_ok("also where something fails");
+
+	/* On the loop: nobody waits for memory to be taken back. */
+	fill("pids.max", "7\n");
+	fill("memory.high", "67108864\n");
+	fill("memory.current", "200000000\n");
+	cgroup_limit_restore(&cg, &files, &less);
+	check(number_in(&files, "memory.max") == 256 * MIB && is_max(&files));
+	check(number_in(&files, "pids.max") == 100);
+	fill("memory.current", "1000000\n");
+	cgroup_limit_restore(&cg, &files, &less);
+	check(number_in(&files, "memory.max") == 128 * MIB);
+	fill("memory.current", "200000000\n");
+	cgroup_limit_restore(&cg, &files, &limits);
+	check(number_in(&files, "memory.max") == 256 * MIB);
+	tap_ok("what held before is put back, unless that takes memory away");
 	close(cg.v2_fd);
 	return tap_done();
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,13 +44,13 @@ static void test_property(int sandboxes)
 
 			fd = new_sandbox(sandboxes, name);
 			check(dir_read_number(fd, "range", &known) == 0);
-			check(ids_assign(ids, fd, &again, &err) == 0 && again == known);
+			check(ids_assign(ids, fd, name, &again, &err) == 0 && again == known);
 			taken[known] = false;
 			check(tree_remove(sandboxes, name) == 0);
 			continue;
 		}
 		fd = new_sandbox(sandboxes, name);
-		check(ids_assign(ids, fd, &range, &err) == 0);
+		check(ids_assign(ids, fd, name, &range, &err) == 0);
 		if (range >= IDS_RANGES) {
 			check(!"in range");
 			break;
@@ -71,12 +72,12 @@ static void test_trash(int sandboxes)
 	cleanup_fd int fd = new_sandbox(sandboxes, "old"), next = new_sandbox(sandboxes, "new");
 
 	check(ids_new(&ids, sandboxes, false, 0) == 0);
-	check(ids_assign(ids, fd, &range, &err) == 0);
+	check(ids_assign(ids, fd, "old", &range, &err) == 0);
 	ids_free(ids);
 	close(new_sandbox(sandboxes, ".trash"));
 	check(renameat(sandboxes, "old", sandboxes, ".trash/old-0") == 0);
 	check(ids_new(&ids, sandboxes, false, 0) == 0);
-	check(ids_assign(ids, next, &other, &err) == 0 && other != range);
+	check(ids_assign(ids, next, "new", &other, &err) == 0 && other != range);
 	ids_free(ids);
 	tap_ok("a disk that is being removed keeps its range");
 }
@@ -90,11 +91,11 @@ static void test_lost(int sandboxes)
 
 	close(new_sandbox(fd, "upper"));
 	check(ids_new(&ids, sandboxes, false, 0) == 0);
-	check(ids_assign(ids, fd, &range, &err) == -EINVAL && err.code == ERR_START_FAILED);
+	check(ids_assign(ids, fd, "lost", &range, &err) == -EINVAL && err.code == ERR_START_FAILED);
 	check(dir_replace(fd, "range", STR("99999\n"), 0600) == 0);
-	check(ids_assign(ids, fd, &range, &err) == -EINVAL);
+	check(ids_assign(ids, fd, "lost", &range, &err) == -EINVAL);
 	check(dir_replace(fd, "range", STR("-1\n"), 0600) == 0);
-	check(ids_assign(ids, fd, &range, &err) == -EINVAL);
+	check(ids_assign(ids, fd, "lost", &range, &err) == -EINVAL);
 	ids_free(ids);
 	tap_ok("a disk without its range, or with nonsense, is refused");
 }
@@ -131,9 +132,37 @@ static void test_adopted(int sandboxes)
 	for (uint32_t i = 0; i < IDS_RANGES; i++)
 		ids_take(ids, i);
 	ids_take(ids, IDS_RANGES);
-	check(ids_assign(ids, fd, &range, &err) == -ENOSPC && err.code == ERR_CAPACITY_EXCEEDED);
+	check(ids_assign(ids, fd, "adopted", &range, &err) == -ENOSPC &&
+	      err.code == ERR_CAPACITY_EXCEEDED);
 	ids_free(ids);
 	tap_ok("the range of one that runs is taken, wherever its folder is");
+}
+
+/* As after `cp -a`, or when one comes back whose number was given away. */
+static void test_shared(int sandboxes)
+{
+	struct ids *ids = NULL;
+	struct err err = {0};
+	uint32_t range, again;
+	cleanup_fd int fd = new_sandbox(sandboxes, "mine"), copy = new_sandbox(sandboxes, "copy");
+	char text[16];
+
+	check(ids_new(&ids, sandboxes, false, 0) == 0);
+	check(ids_assign(ids, fd, "mine", &range, &err) == 0);
+	snprintf(text, sizeof(text), "%u\n", range);
+	check(dir_replace(copy, "range", str_of(text), 0600) == 0);
+	check(ids_assign(ids, copy, "copy", &again, &err) < 0 && err.code == ERR_CONFLICT);
+	check(strstr(err.sentence, "\"mine\""));
+	check(ids_assign(ids, fd, "mine", &again, &err) == 0 && again == range);
+	/* A keeper that finds both lets one of them start. */
+	ids_free(ids);
+	check(ids_new(&ids, sandboxes, false, 0) == 0);
+	check((ids_assign(ids, fd, "mine", &again, &err) == 0) !=
+	      (ids_assign(ids, copy, "copy", &again, &err) == 0));
+	check(tree_remove(sandboxes, "mine") == 0);
+	check(ids_assign(ids, copy, "copy", &again, &err) == 0 && again == range);
+	ids_free(ids);
+	tap_ok("no two sandboxes start with the same range");
 }
 
 static void test_rootless(int sandboxes)
@@ -168,6 +197,7 @@ int main(void)
 	test_lost(sandboxes);
 	test_unreadable(sandboxes);
 	test_adopted(sandboxes);
+	test_shared(sandboxes);
 	test_rootless(sandboxes);
 	check(tree_remove(tmp, dir + strlen("/tmp/")) == 0);
 	close(sandboxes);

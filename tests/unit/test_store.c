@@ -195,6 +195,7 @@ static void test_queue_limit(void)
 {
 	struct op *ops = calloc(STORE_QUEUE_MAX + 1, sizeof(*ops));
 	struct bed bed;
+	struct err err;
 	int done = 0, refused = 0;
 
 	open_facts(&bed, scratch_path("limit.db"), STORE_SYNC_NORMAL);
@@ -206,6 +207,10 @@ static void test_queue_limit(void)
 	check(refused == 1);
 	close_bed(&bed); /* which waits for them */
 	check(done == STORE_QUEUE_MAX && ops[STORE_QUEUE_MAX].done_at == 0);
+	check(store_refuse(&err, -EBUSY) == -EBUSY && err.code == ERR_UNAVAILABLE);
+	check(strstr(err.sentence, "too much is being stored"));
+	check(store_refuse(&err, -ESHUTDOWN) == -ESHUTDOWN && err.code == ERR_UNAVAILABLE);
+	check(strstr(err.sentence, "berthd is stopping"));
 	free(ops);
 	tap_ok("the queue has a limit; closing waits for all that is in it");
 }

@@ -16,6 +16,7 @@ CASES = (
     ("sandbox/test_lifecycle.py", "root", ("test_limits",)),
     ("sandbox/test_adopt.py", "root", ("test_berthd_and_keeper_killed",)),
     ("sandbox/test_abilities.py", "root", ()),
+    ("limits/test_io.py", "root", ("test_reads", "test_writes", "test_ends")),
     ("sandbox/test_abilities.py", "delegated", ()),
     ("sandbox/test_abilities.py", "user", ()),
     ("lifecycle/test_sleep.py", "delegated", ("test_memory", "test_adopted")),
