@@ -74,9 +74,9 @@ struct events *registry_events(const struct registry *registry)
 	return registry->events;
 }
 
-const struct trust_table *registry_trust(const struct registry *registry)
+const struct config *registry_daemon(const struct registry *registry)
 {
-	return registry->config.trust;
+	return registry->config.daemon;
 }
 
 struct keeper *registry_keeper(const struct registry *registry)
@@ -447,41 +447,32 @@ static void on_ports_loaded(void *arg, int result, const struct err *err)
 
 static store_done_fn on_part_loaded;
 
-static int load_processes(struct registry *r)
+static int load_part(struct registry *r, unsigned part)
 {
-	return store_process_load(r->config.store, on_process, on_part_loaded, r);
-}
+	struct store *store = r->config.store;
 
-static int load_sessions(struct registry *r)
-{
-	return store_session_load(r->config.store, on_session, on_part_loaded, r);
-}
-
-static int load_contexts(struct registry *r)
-{
-	return store_context_load(r->config.store, on_context, on_part_loaded, r);
-}
-
-static int load_alarms(struct registry *r)
-{
-	return store_alarm_load(r->config.store, on_alarm, on_part_loaded, r);
-}
-
-static int load_ports(struct registry *r)
-{
-	return store_port_load(r->config.store, on_port, on_ports_loaded, r);
+	switch (part) {
+	case 0:
+		return store_process_load(store, on_process, on_part_loaded, r);
+	case 1:
+		return store_session_load(store, on_session, on_part_loaded, r);
+	case 2:
+		return store_context_load(store, on_context, on_part_loaded, r);
+	case 3:
+		return store_alarm_load(store, on_alarm, on_part_loaded, r);
+	default:
+		return store_port_load(store, on_port, on_ports_loaded, r);
+	}
 }
 
 /* One after the other. */
 static void on_part_loaded(void *arg, int result, const struct err *err)
 {
-	static int (*const loads[])(struct registry * r) = {load_processes, load_sessions,
-							    load_contexts, load_alarms, load_ports};
 	struct registry *r = arg;
 	struct err failure = *err;
 
 	if (result == 0) {
-		result = loads[r->parts_loaded++](r);
+		result = load_part(r, r->parts_loaded++);
 		if (result < 0)
 			err_set(&failure, result, ERR_INTERNAL, "out of memory");
 	}
@@ -572,11 +563,6 @@ void registry_stop(struct registry *registry)
 bool registry_is_ready(const struct registry *registry)
 {
 	return registry->is_ready;
-}
-
-int registry_check_mounts(const struct registry *registry, struct str mounts, struct err *err)
-{
-	return registry->config.check_mounts(registry->config.arg, mounts, err);
 }
 
 bool registry_is_stopping(const struct registry *registry)

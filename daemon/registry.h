@@ -21,6 +21,7 @@ struct allowance;
 struct counts;
 struct events;
 struct logs;
+struct config;
 struct registry;
 struct survey;
 struct vigil;
@@ -32,16 +33,14 @@ struct registry_config {
 	const char *run_dir;
 	struct logs *logs;
 	struct capacity_limits limits;
-	const struct trust_table *trust; /* may change, but stays where it is */
-	bool autostart;                  /* sandboxes that ran when the machine went down */
-	unsigned init_timeout_ms;        /* how long an init may be silent that is waited for */
+	const struct config *daemon; /* may change at SIGHUP */
+	bool autostart;              /* sandboxes that ran when the machine went down */
+	unsigned init_timeout_ms;    /* how long an init may be silent that is waited for */
 	struct ports_config ports;
 	int keeper_fd; /* connected to <run>/keeper.sock; owned once registry_new() succeeds */
 	/* The facts are loaded and the keeper has said what runs; or err says why not. Once. */
 	void (*ready)(void *arg, const struct err *err);
 	void *arg;
-	/* Whether a sandbox may be started with these: the list may have changed since. */
-	int (*check_mounts)(void *arg, struct str mounts, struct err *err);
 	/* Or NULL. It runs since before us: now is the time to exec_adopt() its kept execs. Init
 	 * then says what became of them, and the sandbox is running when all were told. */
 	void (*adopting)(void *arg, struct sandbox *sb);
@@ -51,7 +50,6 @@ struct registry_config {
 int registry_new(struct registry **ret, const struct registry_config *config, struct err *err);
 /* Nothing is stored any more, so nothing is started. Then the store may be closed. */
 void registry_stop(struct registry *registry);
-int registry_check_mounts(const struct registry *registry, struct str mounts, struct err *err);
 bool registry_is_stopping(const struct registry *registry);
 /* The keeper has said what runs. */
 bool registry_is_ready(const struct registry *registry);
@@ -77,7 +75,7 @@ struct wallclock *registry_clock(const struct registry *registry);
 struct logs *registry_logs(const struct registry *registry);
 struct events *registry_events(const struct registry *registry);
 struct keeper *registry_keeper(const struct registry *registry);
-const struct trust_table *registry_trust(const struct registry *registry);
+const struct config *registry_daemon(const struct registry *registry);
 const char *registry_run_dir(const struct registry *registry);
 struct capacity *registry_capacity(const struct registry *registry);
 struct idempotency *registry_keys(const struct registry *registry);

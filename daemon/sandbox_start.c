@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/process_stat.h"
 #include "daemon/activity.h"
+#include "daemon/config.h"
 #include "daemon/context.h"
 #include "daemon/events.h"
 #include "daemon/exec.h"
@@ -236,7 +237,7 @@ static void on_generation_stored(void *arg, int result, const struct err *err)
 /* Two starts never share a generation. */
 int sandbox_start(struct sandbox *sb, struct err *err)
 {
-	int r = registry_check_mounts(sb->registry, sb->settings.mounts, err);
+	int r = config_check_binds(registry_daemon(sb->registry), sb->settings.mounts, err);
 
 	if (r < 0)
 		return r;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/keeper.h"
+#include "daemon/config.h"
 #include "daemon/registry.h"
 #include "daemon/sandbox.h"
 #include "proto/trust_table.h"
@@ -12,7 +13,7 @@ static int check_runtime(const struct registry *registry, enum trust trust, stru
 {
 	const char *path = keeper_runtime(registry_keeper(registry));
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	const char *wanted = registry_trust(registry)->presets[trust].runtime;
+	const char *wanted = registry_daemon(registry)->trust.presets[trust].runtime;
 
 	if (!wanted[0] || strcmp(wanted, name) == 0)
 		return 0;
@@ -61,14 +62,14 @@ int trust_settle(const struct registry *registry, const struct sandbox *sb,
 	if (r < 0)
 		return r;
 	means = means_of(keeper, sb, settings);
-	return trust_apply(registry_trust(registry), settings->trust, &means, &settings->limits,
-			   err);
+	return trust_apply(&registry_daemon(registry)->trust, settings->trust, &means,
+			   &settings->limits, err);
 }
 
 int trust_start(const struct registry *registry, enum trust trust, struct keeper_start *start,
 		struct err *err)
 {
-	const struct trust_preset *preset = &registry_trust(registry)->presets[trust];
+	const struct trust_preset *preset = &registry_daemon(registry)->trust.presets[trust];
 
 	start->capabilities = preset->capabilities;
 	start->flags |= preset->is_strict ? KEEPER_START_STRICT : 0;

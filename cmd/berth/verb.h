@@ -13,7 +13,7 @@
 
 #include "cmd/example.h"
 
-#define VERB_FLAGS_MAX 32
+#define VERB_FLAGS_MAX 40
 #define VERB_ARGS_ANY  SIZE_MAX
 
 enum exit_code {

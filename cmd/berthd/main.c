@@ -393,13 +393,6 @@ static struct preview_url preview_url_of(const struct berthd *b)
 	return b->config.preview_url.domain[0] ? b->config.preview_url : url;
 }
 
-static int check_mounts(void *arg, struct str mounts, struct err *err)
-{
-	const struct program *p = arg;
-
-	return config_check_binds(&p->berthd.config, mounts, err);
-}
-
 static int load_sandboxes(struct program *p, struct err *err)
 {
 	struct berthd *b = &p->berthd;
@@ -413,14 +406,13 @@ static int load_sandboxes(struct program *p, struct err *err)
 				 .run_dir = b->config.paths.run_dir,
 				 .logs = p->logs,
 				 .limits = limits_of(b),
-				 .trust = &b->config.trust,
+				 .daemon = &b->config,
 				 .autostart = b->config.autostart,
 				 .init_timeout_ms = b->config.init_timeout_ms,
 				 .ports = {b->preview_url, b->preview_bound.host[0] != '\0',
 					   b->limits.connections / KEPT_PART},
 				 .keeper_fd = p->keeper_fd,
 				 .ready = on_loaded,
-				 .check_mounts = check_mounts,
 				 .arg = p,
 			 },
 			 err);
