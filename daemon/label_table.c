@@ -86,7 +86,8 @@ struct label_entry *label_table_find(const struct label_table *table, struct str
 	char wanted[LABEL_SIZE] = {0};
 	struct label_entry *e;
 
-	if (!label.len || label.len >= sizeof(wanted))
+	/* Labels are compared with the NULs behind them. */
+	if (!label.len || label.len >= sizeof(wanted) || memchr(label.at, '\0', label.len))
 		return NULL;
 	memcpy(wanted, label.at, label.len);
 	for (e = *head_of(table, label); e; e = e->next) {
