@@ -38,6 +38,7 @@ enum kind {
 	KIND_PREVIEW,
 	KIND_PREVIEW_URL,
 	KIND_BINDS,
+	KIND_PRESET,
 	KIND_TRUST, /* an object, so in the file alone */
 };
 
@@ -77,6 +78,7 @@ static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_AUTOSTART]       = {"autostart",       KIND_FLAG,    false, AT(autostart)},
 	[CONFIG_ALLOW_BIND]      = {"allow_bind",      KIND_BINDS,   false, AT(allow_bind)},
 	[CONFIG_TRUST]           = {"trust",           KIND_TRUST,   true,  AT(trust)},
+	[CONFIG_RUN_TRUST]       = {"run_trust",       KIND_PRESET,  true,  AT(run_trust)},
 };
 /* clang-format on */
 
@@ -91,6 +93,7 @@ void config_init(struct config *config)
 	config->memory_floor = CONFIG_FLOOR_DEFAULT;
 	config->init_timeout_ms = INIT_MS_DEFAULT;
 	trust_table_init(&config->trust);
+	config->run_trust = TRUST_UNTRUSTED;
 }
 
 const char *config_setting_name(enum config_setting setting)
@@ -374,6 +377,10 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 		return set_size(at, value, err);
 	case KIND_BINDS:
 		return add_bind(config, value, base_dir, err);
+	case KIND_PRESET:
+		if (trust_parse(value, at) == 0)
+			return 0;
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "must be " TRUST_NAMES);
 	case KIND_TRUST:
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "must be an object");
 	case KIND_COUNT:

@@ -57,6 +57,7 @@ enum config_setting {
 	CONFIG_AUTOSTART,
 	CONFIG_ALLOW_BIND,
 	CONFIG_TRUST,
+	CONFIG_RUN_TRUST,
 	CONFIG_SETTING_COUNT,
 };
 
@@ -88,6 +89,7 @@ struct config {
 	/* "DIR[:ro]" each, one behind the other, and "" at the end: config_binds() reads them. */
 	char allow_bind[CONFIG_ALLOW_BIND_MAX];
 	struct trust_table trust;
+	enum trust run_trust; /* of runs that name none */
 };
 
 void config_init(struct config *config);

@@ -33,6 +33,7 @@ enum context_reason {
 	CONTEXT_TIMEOUT,
 	CONTEXT_OOM,
 	CONTEXT_CPU_LIMIT,
+	CONTEXT_VIOLATION,   /* a system call that is forbidden here; see daemon/trust.h */
 	CONTEXT_EXITED,      /* the code ended its kernel: exit_code or signal */
 	CONTEXT_BAD_REPORT,  /* the code made its kernel say what makes no sense */
 	CONTEXT_KILLED,      /* the context or the sandbox was deleted or stopped meanwhile */

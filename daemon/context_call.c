@@ -15,11 +15,17 @@
 #define DRAIN_MS 100
 
 static const char *const reason_names[] = {
-	[CONTEXT_COMPLETED] = "completed",     [CONTEXT_INTERRUPTED] = "interrupted",
-	[CONTEXT_TIMEOUT] = "timeout",         [CONTEXT_OOM] = "oom",
-	[CONTEXT_CPU_LIMIT] = "cpu_limit",     [CONTEXT_EXITED] = "exited",
-	[CONTEXT_BAD_REPORT] = "bad_report",   [CONTEXT_KILLED] = "killed",
-	[CONTEXT_NOT_STARTED] = "not_started", [CONTEXT_LOST] = "lost",
+	[CONTEXT_COMPLETED] = "completed",
+	[CONTEXT_INTERRUPTED] = "interrupted",
+	[CONTEXT_TIMEOUT] = "timeout",
+	[CONTEXT_OOM] = "oom",
+	[CONTEXT_CPU_LIMIT] = "cpu_limit",
+	[CONTEXT_EXITED] = "exited",
+	[CONTEXT_VIOLATION] = "security_violation",
+	[CONTEXT_BAD_REPORT] = "bad_report",
+	[CONTEXT_KILLED] = "killed",
+	[CONTEXT_NOT_STARTED] = "not_started",
+	[CONTEXT_LOST] = "lost",
 };
 
 const char *context_reason_name(enum context_reason reason)
@@ -116,6 +122,7 @@ static void set_lost(struct context_end *ret, const struct exec_end *end)
 		[EXEC_NOT_STARTED] = CONTEXT_NOT_STARTED,
 		[EXEC_LOST]        = CONTEXT_LOST,
 		[EXEC_CPU_LIMIT]   = CONTEXT_CPU_LIMIT,
+		[EXEC_VIOLATION]   = CONTEXT_VIOLATION,
 	};
 	/* clang-format on */
 
@@ -133,6 +140,10 @@ static void set_lost(struct context_end *ret, const struct exec_end *end)
 		snprintf(ret->message, sizeof(ret->message), "%s",
 			 "the sandbox ran out of memory, and the kernel killed its interpreter: "
 			 "raise limits.memory; the next call gets a fresh one");
+	else if (ret->reason == CONTEXT_VIOLATION)
+		snprintf(ret->message, sizeof(ret->message), "%s",
+			 "the code made a system call that is forbidden here, and its interpreter "
+			 "was killed: the next call gets a fresh one");
 	else if (ret->reason == CONTEXT_EXITED)
 		snprintf(ret->message, sizeof(ret->message), "%s",
 			 "the code ended its interpreter: the next call gets a fresh one");

@@ -10,9 +10,11 @@
 #include "daemon/allowance.h"
 #include "daemon/counts.h"
 #include "daemon/handle_sandbox.h"
+#include "daemon/config.h"
 #include "daemon/registry.h"
 #include "daemon/run_state.h"
 #include "daemon/store_run.h"
+#include "daemon/trust.h"
 
 #define REQUEST_ARENA_MAX (4 * RUN_BODY_MAX)
 #define MAX_LEAST         4
@@ -391,19 +393,38 @@ static int name(struct run *run)
 	return r;
 }
 
+int run_settle_limits(const struct runs *runs, enum trust trust, struct settings_limits *limits,
+		      struct err *err)
+{
+	struct settings settings = {.trust = trust, .is_ephemeral = true, .limits = *limits};
+	int r = trust_settle(runs->registry, NULL, &settings, err);
+
+	if (r < 0)
+		return r;
+	run_limits_fill(&settings.limits);
+	*limits = settings.limits;
+	return 0;
+}
+
 static int begin(struct run *run, struct str body, struct err *err)
 {
 	struct run_record *record = &run->record;
-	const struct run_request *q = &run->request;
-	int r = run_request_parse(&run->arena, body, &run->request, err);
+	struct run_request *q = &run->request;
+	int r = run_request_parse(&run->arena, body, q, err);
 
+	if (q->trust == TRUST_UNSAID)
+		q->trust = registry_daemon(run->runs->registry)->run_trust;
+	if (r == 0)
+		r = run_settle_limits(run->runs, q->trust, &q->limits, err);
 	if (r == 0)
 		r = allowance_check(run->runs->registry, &q->limits, err);
 	if (r < 0)
 		return r;
 	if (name(run) < 0 || run_call_write_tests(run, &run->tests_text) < 0)
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
+	record->sandbox = record->id;
 	record->language = q->language;
+	record->trust = q->trust;
 	record->created_at_ms = registry_now_ms();
 	record->timeout_ms = q->timeout_ms;
 	record->task_id = q->task_id;

@@ -382,9 +382,6 @@ static struct verdict verdict_of_exit(const struct run *run, const struct contex
 {
 	const struct sandbox *sb = run_sandbox(run);
 
-	if (end->signal == SIGSYS) /* whoever kills for a forbidden call says here what it was */
-		return (struct verdict){RUN_FAILED, RUN_SANDBOX_SECURITY_VIOLATION,
-					"the code made a system call that is forbidden here"};
 	if (end->signal == SIGKILL && sb && sandbox_oom_kills(sb) > 0)
 		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT,
 					"the code needed more memory than limits.memory allows"};
@@ -405,6 +402,9 @@ static struct verdict verdict_of(const struct run *run, const struct context_end
 	case CONTEXT_CPU_LIMIT:
 		return (struct verdict){RUN_FAILED, RUN_SANDBOX_CPU_LIMIT,
 					"the code has used up its limits.cpu_time_ms"};
+	case CONTEXT_VIOLATION:
+		return (struct verdict){RUN_FAILED, RUN_SANDBOX_SECURITY_VIOLATION,
+					"the code made a system call that is forbidden here"};
 	case CONTEXT_TIMEOUT:
 		return (struct verdict){RUN_TIMED_OUT, RUN_SANDBOX_TIMEOUT,
 					"the code was still running after its timeout_ms"};

@@ -29,6 +29,7 @@ static int make_settings(const struct run *run, struct settings *ret)
 	ret->is_ephemeral = true;
 	ret->keep_alive = true;
 	ret->times.delete_after = LEFT_MS;
+	ret->trust = run->record.trust;
 	ret->limits = run->request.limits;
 	ret->limits.output_bytes = 0; /* that is ours to watch */
 	return 0;

@@ -77,6 +77,10 @@ void run_settle(struct run *run);
 /* The code begins. */
 void run_began(struct run *run);
 
+/* What a run of that trust has, with these asked for: ERR_FORBIDDEN, as trust_settle(). */
+int run_settle_limits(const struct runs *runs, enum trust trust, struct settings_limits *limits,
+		      struct err *err);
+
 /* JSON text in `said`; "" without memory. */
 struct str run_keep_error(struct run *run, const struct run_error *error);
 

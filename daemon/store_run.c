@@ -76,6 +76,7 @@ static int bind_record(sqlite3_stmt *s, struct run_record *record)
 		(int64_t)record->logs_dropped,
 		(int64_t)texts_size(record),
 	};
+	const char *trust = trust_name(record->trust);
 	struct str *texts[TEXTS];
 	int r = sqlite3_bind_text(s, 1, record->id.text, -1, SQLITE_STATIC);
 
@@ -89,7 +90,11 @@ static int bind_record(sqlite3_stmt *s, struct run_record *record)
 	if (r == SQLITE_OK)
 		r = sqlite3_bind_text(s, 19, kernel_language_name(record->language), -1,
 				      SQLITE_STATIC);
-	return r;
+	if (r == SQLITE_OK)
+		r = sqlite3_bind_text(s, 20, trust ? trust : "", -1, SQLITE_STATIC);
+	if (r == SQLITE_OK)
+		r = sqlite3_bind_text(s, 21, record->sandbox.text, -1, SQLITE_STATIC);
+	return r == SQLITE_OK ? sqlite3_bind_int(s, 22, record->is_pooled) : r;
 }
 
 static int write_record(struct store_op *op, struct sqlite3 *db, const char *sql)
@@ -109,19 +114,20 @@ static int work_add(struct store_op *op, struct sqlite3 *db)
 		op, db,
 		"INSERT INTO run (id, task_id, metadata, error, result, logs, tests, "
 		"created_at_ms, started_at_ms, ended_at_ms, timeout_ms, duration_ms, "
-		"cold_start_ms, cpu_ms, memory_peak_bytes, logs_dropped, bytes, status, language) "
+		"cold_start_ms, cpu_ms, memory_peak_bytes, logs_dropped, bytes, status, language, "
+		"trust, sandbox, pooled) "
 		"VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
-		"?17, ?18, ?19)");
+		"?17, ?18, ?19, ?20, ?21, ?22)");
 }
 
 static int work_save(struct store_op *op, struct sqlite3 *db)
 {
-	return write_record(
-		op, db,
-		"UPDATE run SET error = ?4, result = ?5, logs = ?6, tests = ?7, "
-		"started_at_ms = ?9, ended_at_ms = ?10, duration_ms = ?12, "
-		"cold_start_ms = ?13, cpu_ms = ?14, memory_peak_bytes = ?15, "
-		"logs_dropped = ?16, bytes = ?17, status = ?18, language = ?19 WHERE id = ?1");
+	return write_record(op, db,
+			    "UPDATE run SET error = ?4, result = ?5, logs = ?6, tests = ?7, "
+			    "started_at_ms = ?9, ended_at_ms = ?10, duration_ms = ?12, "
+			    "cold_start_ms = ?13, cpu_ms = ?14, memory_peak_bytes = ?15, "
+			    "logs_dropped = ?16, bytes = ?17, status = ?18, language = ?19, "
+			    "sandbox = ?21, pooled = ?22 WHERE id = ?1");
 }
 
 int store_run_add(struct store *store, const struct run_record *record, store_done_fn *done,
@@ -280,8 +286,9 @@ int store_run_lose(struct store *store, const struct store_run_lost *lost, store
 
 #define SHORT_COLUMNS                                                                              \
 	"number, id, status, language, created_at_ms, started_at_ms, ended_at_ms, timeout_ms, "    \
-	"duration_ms, cold_start_ms, cpu_ms, memory_peak_bytes, logs_dropped, task_id, metadata, " \
-	"error"
+	"duration_ms, cold_start_ms, cpu_ms, memory_peak_bytes, logs_dropped, trust, sandbox, "    \
+	"pooled, task_id, metadata, error"
+#define FIRST_TEXT  16
 #define SHORT_TEXTS 3
 
 struct run_row {
@@ -315,6 +322,7 @@ static int keep_row(struct run_op *o, sqlite3_stmt *s, int texts_len)
 						    sqlite3_column_int64(s, 10),
 						    sqlite3_column_int64(s, 11)},
 					.logs_dropped = (uint64_t)sqlite3_column_int64(s, 12),
+					.is_pooled = sqlite3_column_int(s, 15),
 				},
 		};
 	struct str *texts[TEXTS];
@@ -322,13 +330,16 @@ static int keep_row(struct run_op *o, sqlite3_stmt *s, int texts_len)
 
 	snprintf(row.record.id.text, sizeof(row.record.id.text), "%s",
 		 (const char *)sqlite3_column_text(s, 1));
+	snprintf(row.record.sandbox.text, sizeof(row.record.sandbox.text), "%s",
+		 (const char *)sqlite3_column_text(s, 14));
+	trust_parse(str_of((const char *)sqlite3_column_text(s, 13)), &row.record.trust);
 	texts_of(&row.record, texts);
 	for (int i = 0; i < texts_len; i++)
-		texts[i]->len = (size_t)sqlite3_column_bytes(s, 13 + i);
+		texts[i]->len = (size_t)sqlite3_column_bytes(s, FIRST_TEXT + i);
 	r = buf_append(&o->base.rows, &row, sizeof(row));
 	for (int i = 0; r == 0 && i < texts_len; i++) {
 		if (texts[i]->len)
-			r = buf_append(&o->base.rows, sqlite3_column_blob(s, 13 + i),
+			r = buf_append(&o->base.rows, sqlite3_column_blob(s, FIRST_TEXT + i),
 				       texts[i]->len);
 	}
 	return r;

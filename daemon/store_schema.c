@@ -147,6 +147,15 @@ static const struct migration {
 		"BLOB NOT NULL, logs BLOB NOT NULL, tests BLOB NOT NULL) STRICT",
 		NULL,
 	},
+	{
+		/* Sandboxes of the warm pool, from before they are made until they are gone. */
+		"ALTER TABLE run ADD COLUMN trust TEXT NOT NULL DEFAULT '';"
+		"ALTER TABLE run ADD COLUMN sandbox TEXT NOT NULL DEFAULT '';"
+		"ALTER TABLE run ADD COLUMN pooled INTEGER NOT NULL DEFAULT 0;"
+		"UPDATE run SET sandbox = id;"
+		"CREATE TABLE pool (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)

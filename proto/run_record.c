@@ -150,11 +150,14 @@ void run_record_write(const struct run_record *r, bool is_whole, struct json_wri
 	json_int(w, (int64_t)r->timeout_ms);
 	write_raw(w, "metadata", r->metadata, "null");
 	json_key(w, "sandbox");
-	json_text(w, r->id.text);
-	json_key(w, "pooled"); /* there is no warm pool yet */
-	json_bool(w, false);
-	json_key(w, "trust"); /* nor levels of it */
-	json_null(w);
+	json_text(w, r->sandbox.text);
+	json_key(w, "pooled");
+	json_bool(w, r->is_pooled);
+	json_key(w, "trust");
+	if (r->trust == TRUST_UNSAID) /* of a Berth that had none of it */
+		json_null(w);
+	else
+		json_text(w, trust_name(r->trust));
 	time_text_write(w, "created_at", r->created_at_ms);
 	time_text_write(w, "started_at", r->started_at_ms);
 	time_text_write(w, "ended_at", r->ended_at_ms);

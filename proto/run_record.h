@@ -13,6 +13,7 @@
 #include "proto/json.h"
 #include "proto/kernel.h"
 #include "proto/sandbox_id.h"
+#include "proto/trust.h"
 
 #define RUN_ERROR_TEXT_MAX (16 * 1024) /* of a message, and of a stack */
 #define RUN_ERROR_NAME_MAX 256
@@ -64,9 +65,12 @@ struct run_metrics {
 };
 
 struct run_record {
-	struct sandbox_id id; /* the run's, and its sandbox's */
+	struct sandbox_id id;
+	struct sandbox_id sandbox; /* the same, or one of the pool's */
 	enum run_status status;
 	enum kernel_language language;
+	enum trust trust;
+	bool is_pooled;
 	int64_t created_at_ms, started_at_ms, ended_at_ms; /* 0: not yet, or never */
 	uint64_t timeout_ms;
 	struct run_metrics metrics;

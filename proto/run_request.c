@@ -13,7 +13,7 @@ struct asked_network {
 
 /* What was asked for, before it is checked. */
 struct asked_run {
-	struct str task_id, code, language, input, request, metadata;
+	struct str task_id, code, language, input, request, metadata, trust;
 	struct json_map env;
 	uint64_t timeout_ms;
 	struct settings_limits_body limits;
@@ -21,7 +21,7 @@ struct asked_run {
 	struct json_objects tests;
 	bool is_async;
 	bool task_id_given, input_given, request_given, metadata_given, timeout_given, tests_given;
-	bool network_given, packages, trust, bindings, callback;
+	bool trust_given, network_given, packages, bindings, callback;
 };
 
 /* clang-format off */
@@ -50,11 +50,11 @@ static const struct json_field run_fields[] = {
 	{ "timeout_ms", JSON_UINT,    AT(timeout_ms), false, AT(timeout_given) },
 	{ "limits",     JSON_OBJECT,  AT(limits),     false, 0, settings_limits_fields },
 	{ "network",    JSON_OBJECT,  AT(network),    false, AT(network_given), network_fields },
+	{ "trust",      JSON_STRING,  AT(trust),      false, AT(trust_given) },
 	{ "tests",      JSON_OBJECTS, AT(tests),      false, AT(tests_given), test_fields, sizeof(struct run_test) },
 	{ "metadata",   JSON_RAW,     AT(metadata),   false, AT(metadata_given) },
 	{ "async",      JSON_BOOL,    AT(is_async) },
 	{ "packages",   JSON_IGNORED, 0,              false, AT(packages) },
-	{ "trust",      JSON_IGNORED, 0,              false, AT(trust) },
 	{ "bindings",   JSON_IGNORED, 0,              false, AT(bindings) },
 	{ "callback",   JSON_IGNORED, 0,              false, AT(callback) },
 	{ NULL },
@@ -79,7 +79,6 @@ static int check_later(const struct asked_run *a, struct err *err)
 		bool is_asked;
 	} later[] = {
 		{"packages", "a run has what its image has", a->packages},
-		{"trust", "a run has the confinement of every sandbox", a->trust},
 		{"bindings", "a run reaches nothing outside of its sandbox", a->bindings},
 		{"callback", "ask for the end with POST /v1/runs/{run}/wait", a->callback},
 		{"network", "a run has no network; its mode is \"none\"",
@@ -173,8 +172,7 @@ static int check(const struct asked_run *a, struct err *err)
 	return r == 0 ? check_tests(a, err) : r;
 }
 
-/* The disk of a run is in memory: it counts there, too. */
-static void fill_limits(struct settings_limits *l)
+void run_limits_fill(struct settings_limits *l)
 {
 	if (!l->output_bytes)
 		l->output_bytes = RUN_OUTPUT_DEFAULT;
@@ -188,6 +186,7 @@ int run_request_parse(struct arena *arena, struct str body, struct run_request *
 		      struct err *err)
 {
 	struct asked_run a = {.timeout_ms = RUN_TIMEOUT_DEFAULT};
+	enum trust trust = TRUST_UNSAID;
 	int language, r = json_parse(arena, body, run_fields, &a, err);
 
 	if (r == 0)
@@ -197,6 +196,8 @@ int run_request_parse(struct arena *arena, struct str body, struct run_request *
 	language = kernel_language_find(a.language);
 	if (language < 0)
 		return refuse(err, "language must be python, javascript, typescript or bash");
+	if (a.trust_given && trust_parse(a.trust, &trust) < 0)
+		return refuse(err, "trust must be " TRUST_NAMES);
 	*ret = (struct run_request){
 		.task_id = a.task_id_given ? a.task_id : STR(""),
 		.code = a.code,
@@ -205,6 +206,7 @@ int run_request_parse(struct arena *arena, struct str body, struct run_request *
 		.request = a.request_given && !is_null(a.request) ? a.request : STR(""),
 		.env = a.env,
 		.timeout_ms = a.timeout_ms,
+		.trust = trust,
 		.limits = settings_limits_take(&a.limits),
 		.tests = a.tests.items,
 		.tests_len = a.tests.len,
@@ -212,7 +214,6 @@ int run_request_parse(struct arena *arena, struct str body, struct run_request *
 		.metadata = a.metadata_given ? a.metadata : STR(""),
 		.is_async = a.is_async,
 	};
-	fill_limits(&ret->limits);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /*
  * The body of POST /v1/runs: one piece of code, what it is called with, and what it may use. What
- * is not there yet (packages, bindings, callbacks, network, trust) is ERR_UNSUPPORTED with the
- * field's name.
+ * is not there yet (packages, bindings, callbacks, network) is ERR_UNSUPPORTED with the field's
+ * name.
  */
 #ifndef BERTH_PROTO_RUN_REQUEST_H
 #define BERTH_PROTO_RUN_REQUEST_H
@@ -41,7 +41,8 @@ struct run_request {
 	struct str input, request; /* JSON texts; "": none was given */
 	struct json_map env;
 	uint64_t timeout_ms;
-	struct settings_limits limits; /* output_bytes, disk_bytes, inodes are never 0 */
+	enum trust trust;              /* TRUST_UNSAID: the configuration's `run_trust` */
+	struct settings_limits limits; /* as they were asked for */
 	struct run_test *tests;
 	size_t tests_len;
 	bool has_tests;
@@ -52,6 +53,12 @@ struct run_request {
 /* Results live in the arena. */
 int run_request_parse(struct arena *arena, struct str body, struct run_request *ret,
 		      struct err *err);
+
+/*
+ * What neither the request nor its preset says: output_bytes, disk_bytes and inodes are never 0.
+ * The disk of a run is in memory: it counts there, too.
+ */
+void run_limits_fill(struct settings_limits *limits);
 
 /* The body of POST /v1/runs/{run}/wait; it may be empty. UINT64_MAX: without end. */
 int run_wait_parse(struct arena *arena, struct str body, uint64_t *ret_ms, struct err *err);

@@ -14,7 +14,7 @@
 #define CODE_MAX         (8 * 1024 * 1024)
 #define CODE_CONTEXT_MAX 64
 
-enum { CODE_EXIT_TIMEOUT = 124, CODE_EXIT_OOM = 137 };
+enum { CODE_EXIT_TIMEOUT = 124, CODE_EXIT_OOM = 137, CODE_EXIT_SYS = 159 };
 
 struct code_call {
 	const struct globals *globals;

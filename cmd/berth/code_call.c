@@ -76,6 +76,7 @@ static const struct {
 	{ "timeout",     CODE_EXIT_TIMEOUT, "the code ran out of time" },
 	{ "oom",         CODE_EXIT_OOM,     "the code ran out of memory, and its interpreter was killed" },
 	{ "cpu_limit",   CODE_EXIT_OOM,     "the code used all its processor time, and its interpreter was killed" },
+	{ "security_violation", CODE_EXIT_SYS, "the code made a forbidden system call, and its interpreter was killed" },
 	{ "exited",      EXIT_OK,           "the code ended its interpreter" },
 	{ "bad_report",  EXIT_NOT_RUN,      "the code made its interpreter say what makes no sense" },
 	{ "killed",      EXIT_NOT_RUN,      "the context or its sandbox was stopped or removed meanwhile" },

@@ -216,7 +216,7 @@ def test_limits(g):
     fails(g, "for (;;) console.log('');", "SANDBOX_OUTPUT_LIMIT", "javascript", limits={"output_bytes": 1 << 20})
     fails(g, "'x' * (30 << 20)", "SANDBOX_OUTPUT_LIMIT")
     fails(g, "'x' * (10 << 20)", "SANDBOX_OUTPUT_LIMIT")
-    fails(g, "'x'.repeat(30 << 20)", "SANDBOX_OUTPUT_LIMIT", "javascript")
+    fails(g, "'x'.repeat(30 << 20)", "SANDBOX_OUTPUT_LIMIT", "javascript", trust="medium")
     fails(g, "f = open('/workspace/f', 'wb')\nwhile True:\n    f.write(b'x' * 65536)\n", "SANDBOX_DISK_LIMIT",
           limits={"disk": "8M"})
     fails(g, "const fs = require('fs'); const f = fs.openSync('/workspace/f', 'w');"
