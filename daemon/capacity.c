@@ -146,6 +146,15 @@ static int check_memory(const struct capacity *c, struct err *err)
 		       available >> 20, c->limits.memory_floor >> 20, c->running);
 }
 
+/* Half of the places are left to those whom somebody has asked for. */
+bool capacity_has_spare(const struct capacity *c)
+{
+	struct err err;
+
+	return check_memory(c, &err) == 0 &&
+	       (!c->limits.running || 2 * (c->running + 1) <= c->limits.running);
+}
+
 int capacity_check_new(const struct capacity *capacity, struct err *err)
 {
 	size_t count = registry_count(capacity->registry);

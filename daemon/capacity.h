@@ -41,6 +41,8 @@ void capacity_set(struct capacity *capacity, const struct capacity_limits *limit
 
 /* Whether one more may exist. */
 int capacity_check_new(const struct capacity *capacity, struct err *err);
+/* Whether one may start that nobody waits for. */
+bool capacity_has_spare(const struct capacity *capacity);
 /*
  * A cold one wants to start. 1: it may; 0: sandbox_room() follows; negative: it cannot.
  */

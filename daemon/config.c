@@ -39,7 +39,8 @@ enum kind {
 	KIND_PREVIEW_URL,
 	KIND_BINDS,
 	KIND_PRESET,
-	KIND_TRUST, /* an object, so in the file alone */
+	KIND_TRUST, /* an object, so in the file alone; likewise: */
+	KIND_POOL,
 };
 
 struct setting {
@@ -79,6 +80,7 @@ static const struct setting settings[CONFIG_SETTING_COUNT] = {
 	[CONFIG_ALLOW_BIND]      = {"allow_bind",      KIND_BINDS,   false, AT(allow_bind)},
 	[CONFIG_TRUST]           = {"trust",           KIND_TRUST,   true,  AT(trust)},
 	[CONFIG_RUN_TRUST]       = {"run_trust",       KIND_PRESET,  true,  AT(run_trust)},
+	[CONFIG_POOL]            = {"pool",            KIND_POOL,    true,  AT(pool)},
 };
 /* clang-format on */
 
@@ -94,6 +96,7 @@ void config_init(struct config *config)
 	config->init_timeout_ms = INIT_MS_DEFAULT;
 	trust_table_init(&config->trust);
 	config->run_trust = TRUST_UNTRUSTED;
+	pool_settings_init(&config->pool);
 }
 
 const char *config_setting_name(enum config_setting setting)
@@ -382,6 +385,7 @@ int config_set(struct config *config, enum config_setting setting, struct str va
 			return 0;
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "must be " TRUST_NAMES);
 	case KIND_TRUST:
+	case KIND_POOL:
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "must be an object");
 	case KIND_COUNT:
 		break;
@@ -396,6 +400,7 @@ struct file_values {
 	bool flag[CONFIG_SETTING_COUNT];
 	struct json_strings list[CONFIG_SETTING_COUNT];
 	struct trust_words trust;
+	struct pool_words pool;
 	bool given[CONFIG_SETTING_COUNT];
 };
 
@@ -412,7 +417,7 @@ static enum json_type type_of(enum kind kind)
 		return JSON_SIZE;
 	if (kind == KIND_BINDS)
 		return JSON_STRINGS;
-	if (kind == KIND_TRUST)
+	if (kind == KIND_TRUST || kind == KIND_POOL)
 		return JSON_OBJECT;
 	return is_number(kind) ? JSON_UINT : JSON_STRING;
 }
@@ -425,6 +430,8 @@ static size_t offset_of(enum kind kind, size_t i)
 		return offsetof(struct file_values, list[0]) + i * sizeof(struct json_strings);
 	if (kind == KIND_TRUST)
 		return offsetof(struct file_values, trust);
+	if (kind == KIND_POOL)
+		return offsetof(struct file_values, pool);
 	if (is_number(kind))
 		return offsetof(struct file_values, number[0]) + i * sizeof(uint64_t);
 	return offsetof(struct file_values, text[0]) + i * sizeof(struct str);
@@ -438,7 +445,9 @@ static int parse(struct arena *arena, struct str text, struct file_values *ret, 
 		fields[i].name = settings[i].name;
 		fields[i].type = type_of(settings[i].kind);
 		fields[i].offset = offset_of(settings[i].kind, i);
-		fields[i].fields = settings[i].kind == KIND_TRUST ? trust_fields : NULL;
+		fields[i].fields = settings[i].kind == KIND_TRUST  ? trust_fields
+				   : settings[i].kind == KIND_POOL ? pool_fields
+								   : NULL;
 		fields[i].given = offsetof(struct file_values, given[0]) + i;
 	}
 	return json_parse_file(arena, text, fields, ret, err);
@@ -482,6 +491,8 @@ static int apply_file(struct config *config, struct str text, struct err *err)
 			    ? set_list(config, i, values.list[i], base_dir, err)
 		    : settings[i].kind == KIND_TRUST
 			    ? trust_table_take(&config->trust, &values.trust, err)
+		    : settings[i].kind == KIND_POOL
+			    ? pool_settings_take(&config->pool, &values.pool, err)
 			    : config_set(config, i, values.text[i], base_dir, err);
 		if (r < 0)
 			return err_wrap(err, r, "%s", settings[i].name);

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "daemon/store.h"
 #include "proto/mounts_allowed.h"
+#include "proto/pool_settings.h"
 #include "proto/preview_url.h"
 #include "proto/trust_table.h"
 #include "proto/units.h"
@@ -58,6 +59,7 @@ enum config_setting {
 	CONFIG_ALLOW_BIND,
 	CONFIG_TRUST,
 	CONFIG_RUN_TRUST,
+	CONFIG_POOL,
 	CONFIG_SETTING_COUNT,
 };
 
@@ -90,6 +92,7 @@ struct config {
 	char allow_bind[CONFIG_ALLOW_BIND_MAX];
 	struct trust_table trust;
 	enum trust run_trust; /* of runs that name none */
+	struct pool_settings pool;
 };
 
 void config_init(struct config *config);
@@ -101,9 +104,9 @@ const char *config_setting_name(enum config_setting setting);
 int config_read(struct config *config, const char *path, struct err *err);
 
 /*
- * One setting from its text; of `allow_bind` one more, and never `trust`, which is no text. A
- * relative path counts from `base_dir`, NULL being the current directory. The sentence says what is
- * wrong with the value, not whose value it is.
+ * One setting from its text; of `allow_bind` one more, and never `trust` or `pool`, which are none.
+ * A relative path counts from `base_dir`, NULL being the current directory. The sentence says what
+ * is wrong with the value, not whose value it is.
  */
 int config_set(struct config *config, enum config_setting setting, struct str value,
 	       const char *base_dir, struct err *err);

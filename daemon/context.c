@@ -218,6 +218,17 @@ struct context *context_find(struct sandbox *sb, struct str id)
 	return NULL;
 }
 
+struct context *context_quiet(struct sandbox *sb, enum kernel_language language)
+{
+	list_for_each (node, &sb->contexts) {
+		struct context *c = list_entry(node, struct context, link);
+
+		if (c->is_quiet && c->language == language && !c->is_leaving)
+			return c;
+	}
+	return NULL;
+}
+
 struct context *context_next(struct sandbox *sb, struct context *context)
 {
 	struct list *next = context ? context->link.next : sb->contexts.next;

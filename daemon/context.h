@@ -101,6 +101,8 @@ struct context_view {
 };
 
 struct context *context_find(struct sandbox *sb, struct str id);
+/* The one that is_quiet, of a run or its pool; or NULL. */
+struct context *context_quiet(struct sandbox *sb, enum kernel_language language);
 /* The default one of the language: made if there is none. */
 struct context *context_default(struct sandbox *sb, enum kernel_language language, struct err *err);
 /*

@@ -13,6 +13,7 @@
 #include "daemon/counts.h"
 #include "daemon/exchange.h"
 #include "daemon/metrics.h"
+#include "daemon/pool.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
 #include "daemon/run.h"
@@ -120,11 +121,17 @@ static void put_sandboxes(struct metrics *m, struct registry *registry)
 static void put_runs(struct metrics *m, const struct berthd *d)
 {
 	const struct counts *counts = registry_counts(d->registry);
+	struct pool_stats pool = pool_stats(runs_pool(d->runs));
 	unsigned waiting, active;
 
 	runs_count(d->runs, &waiting, &active);
 	put_gauge(m, "berth_runs_waiting", waiting, "Runs that wait for their turn.");
 	put_gauge(m, "berth_runs_active", active, "Runs that have a sandbox, or are given one.");
+	put_gauge(m, "berth_pool_warm", pool.warm, "Sandboxes that wait for a run, ready for it.");
+	put_gauge(m, "berth_pool_assigned", pool.assigned, "Sandboxes of the pool that a run has.");
+	metrics_family(m, "berth_pool_taken_total", METRIC_COUNTER,
+		       "Runs that got a sandbox of the pool.");
+	metrics_sample(m, pool.taken, "%s", "");
 	metrics_family(m, "berth_runs_total", METRIC_COUNTER,
 		       "Runs that are over, by their status.");
 	for (int i = 0; i < RUN_STATUS_COUNT; i++) {

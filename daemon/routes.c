@@ -87,6 +87,9 @@ const struct route routes[] = {
 	{ HTTP_METHOD_DELETE, "/v1/runs/{run}",       handle_run_cancel, BODY_NONE,     0, false },
 	{ HTTP_METHOD_POST,   "/v1/runs/{run}/wait",  handle_run_wait,   BODY_BUFFERED, 1024, false },
 	{ HTTP_METHOD_GET,    "/v1/runs/{run}/logs",  handle_run_logs,   BODY_NONE,     0, false },
+	{ HTTP_METHOD_GET,    "/v1/pool/stats",       handle_pool_stats, BODY_NONE,     0, false },
+	{ HTTP_METHOD_POST,   "/v1/pool/prime",       handle_pool_prime, BODY_NONE,     0, false },
+	{ HTTP_METHOD_POST,   "/v1/pool/shutdown-prewarmed", handle_pool_shutdown, BODY_NONE, 0, false },
 	{ .pattern = NULL },
 };
 /* clang-format on */

@@ -57,5 +57,6 @@ handler_fn handle_chmod, handle_persist, handle_hydrate;
 handler_fn handle_mount;
 handler_fn handle_run_create, handle_run_list, handle_run_get;
 handler_fn handle_run_wait, handle_run_cancel, handle_run_logs;
+handler_fn handle_pool_stats, handle_pool_prime, handle_pool_shutdown;
 
 #endif

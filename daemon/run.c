@@ -11,6 +11,7 @@
 #include "daemon/counts.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/config.h"
+#include "daemon/pool.h"
 #include "daemon/registry.h"
 #include "daemon/run_state.h"
 #include "daemon/store_run.h"
@@ -110,13 +111,17 @@ void run_settle(struct run *run)
 	struct runs *runs = run->runs;
 
 	if (run->phase != RUN_PHASE_REMOVING || run->is_storing || run->is_removing ||
-	    run->is_calling || runs->is_stopping)
+	    run->is_calling || run->is_settling || runs->is_stopping)
 		return;
 	enter(run, RUN_PHASE_OVER);
 	if (run->is_left)
-		run_recover_left(runs, &run->record.id);
-	else
+		run_recover_left(runs, &run->record.sandbox);
+	else if (run->record.is_pooled)
+		store_run_clean(store_of(run), &run->record.sandbox, NULL, NULL);
+	if (!run->is_left || run->record.is_pooled)
 		store_run_clean(store_of(run), &run->record.id, NULL, NULL);
+	if (run->record.is_pooled)
+		pool_gone(runs->pool);
 	registry_counts(runs->registry)->runs[run->record.status]++;
 	if (run->is_active)
 		runs->active_len--;
@@ -286,16 +291,19 @@ static void call(struct run *run)
 	run_call_begin(run);
 }
 
-static void on_running(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
+void run_started(struct run *run, const struct err *err)
 {
-	struct run *run = container_of(wait, struct run, use);
-
 	if (run->runs->is_stopping)
 		return;
 	if (err)
 		fail_start(run, err);
 	else
 		call(run);
+}
+
+static void on_running(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
+{
+	run_started(container_of(wait, struct run, use), err);
 }
 
 static void start(struct run *run)
@@ -383,13 +391,13 @@ static int check_room(const struct runs *runs, struct err *err)
 		       runs->active_len, runs->waiting_len);
 }
 
-static int name(struct run *run)
+int run_make_id(struct sandbox_id *ret)
 {
 	struct sandbox_id made;
 	int r = handle_make_id(&made);
 
 	if (r == 0)
-		snprintf(run->record.id.text, sizeof(run->record.id.text), "run-%.26s", made.text);
+		snprintf(ret->text, sizeof(ret->text), "run-%.26s", made.text);
 	return r;
 }
 
@@ -420,7 +428,7 @@ static int begin(struct run *run, struct str body, struct err *err)
 		r = allowance_check(run->runs->registry, &q->limits, err);
 	if (r < 0)
 		return r;
-	if (name(run) < 0 || run_call_write_tests(run, &run->tests_text) < 0)
+	if (run_make_id(&record->id) < 0 || run_call_write_tests(run, &run->tests_text) < 0)
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	record->sandbox = record->id;
 	record->language = q->language;
@@ -539,7 +547,7 @@ struct runs *runs_new(struct registry *registry, unsigned max)
 	list_init(&runs->waiting);
 	list_init(&runs->others);
 	list_init(&runs->leftovers);
-	if (run_recover(runs) < 0) {
+	if (run_recover(runs) < 0 || !(runs->pool = pool_new(runs))) {
 		free(runs);
 		return NULL;
 	}
@@ -550,6 +558,11 @@ void runs_set_max(struct runs *runs, unsigned max)
 {
 	runs->max = max;
 	start_next(runs);
+}
+
+struct pool *runs_pool(const struct runs *runs)
+{
+	return runs->pool;
 }
 
 void runs_stop(struct runs *runs)
@@ -564,6 +577,7 @@ void runs_free(struct runs *runs)
 	list_for_each_safe (node, &runs->others)
 		free_run(list_entry(node, struct run, link));
 	run_recover_close(runs);
+	pool_free(runs->pool);
 	free(runs);
 }
 

@@ -32,6 +32,7 @@
 #define RUN_VALUES_MAX     (8 * 1024 * 1024)   /* of all that one run returns */
 #define RUN_ID_LEN         30                  /* "run-" and 26 characters */
 
+struct pool;
 struct registry;
 struct run;
 struct runs;
@@ -42,6 +43,7 @@ unsigned runs_max_of(unsigned wanted, unsigned cpus);
 /* Marks what an earlier berthd left as lost, and removes their sandboxes. NULL without memory. */
 struct runs *runs_new(struct registry *registry, unsigned max);
 void runs_set_max(struct runs *runs, unsigned max);
+struct pool *runs_pool(const struct runs *runs);
 /* Nothing more is begun, stored or told. The registry is freed between these two. */
 void runs_stop(struct runs *runs);
 void runs_free(struct runs *runs);

@@ -229,7 +229,10 @@ void run_call_begin(struct run *run)
 		fail_call(run, &err);
 		return;
 	}
-	run->context = context_new(sb, &settings, &err);
+	/* Warm, if it is the pool's. */
+	run->context = context_quiet(sb, settings.language);
+	if (!run->context)
+		run->context = context_new(sb, &settings, &err);
 	if (run->context)
 		load(run);
 	else

@@ -1,46 +1,57 @@
 /*
- * Where the sandbox of a run comes from: a fresh one each time, by the run's own ID. Whoever keeps
- * some warm hands them out here.
+ * Where the sandbox of a run comes from: one of the warm pool's, if one is there that the run's
+ * settings can be given to; else a fresh one, by the run's own ID. It is deleted after it, always.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
+#include "daemon/pool.h"
 #include "daemon/registry.h"
 #include "daemon/run_state.h"
 
 /* If nothing else removes it: it counts while the sandbox has no container. */
 #define LEFT_MS (3600ULL * 1000)
 
-static const char label[] = "berth.run=";
-
-static int make_settings(const struct run *run, struct settings *ret)
+int run_sandbox_settings(struct settings *ret, struct str label)
 {
-	size_t id_len = strlen(run->record.id.text), len = sizeof(label) - 1 + id_len + 1;
-	char *labels = malloc(len);
+	char *labels = malloc(label.len + 1);
 
 	settings_init(ret);
 	if (!labels)
 		return -ENOMEM;
-	memcpy(mempcpy(labels, label, sizeof(label) - 1), run->record.id.text, id_len + 1);
-	ret->labels = (struct str){labels, len};
+	memcpy(labels, label.at, label.len);
+	labels[label.len] = '\0';
+	ret->labels = (struct str){labels, label.len + 1};
 	/* In memory, so that its size is bounded wherever that runs, and nothing of it stays. */
 	ret->is_ephemeral = true;
 	ret->keep_alive = true;
 	ret->times.delete_after = LEFT_MS;
+	return 0;
+}
+
+static int make_settings(const struct run *run, struct settings *ret)
+{
+	char label[sizeof(run->record.id.text) + 16];
+	int n = snprintf(label, sizeof(label), "berth.run=%s", run->record.id.text);
+	int r = run_sandbox_settings(ret, (struct str){label, (size_t)n});
+
 	ret->trust = run->record.trust;
 	ret->limits = run->request.limits;
 	ret->limits.output_bytes = 0; /* that is ours to watch */
-	return 0;
+	return r;
 }
 
 struct sandbox *run_sandbox(const struct run *run)
 {
-	return run->has_sandbox ? registry_find(run->runs->registry, &run->record.id) : NULL;
+	return run->has_sandbox ? registry_find(run->runs->registry, &run->record.sandbox) : NULL;
 }
 
-int run_sandbox_take(struct run *run, struct err *err)
+/* --- a fresh one --- */
+
+static int make(struct run *run, struct err *err)
 {
 	struct settings settings;
 	struct sandbox *sb;
@@ -62,6 +73,67 @@ int run_sandbox_take(struct run *run, struct err *err)
 		sandbox_discard(sb);
 	}
 	return r;
+}
+
+/* --- a warm one --- */
+
+/* It cannot have what the run wants: no code was in it, but nobody else gets it either. */
+static void leave_pooled(struct run *run)
+{
+	run_recover_left(run->runs, &run->record.sandbox);
+	pool_gone(run->runs->pool);
+	run->record.is_pooled = run->has_sandbox = false;
+	run->record.sandbox = run->record.id;
+}
+
+static void on_settled(void *arg, int result, const struct err *err)
+{
+	struct run *run = arg;
+	struct err why;
+	int r = 1;
+
+	run->is_settling = false;
+	if (run->runs->is_stopping)
+		return;
+	if (run->is_ending) {
+		run_settle(run);
+		return;
+	}
+	if (result < 0) {
+		log_info("run=%s gets no warm sandbox: %s", run->record.id.text, err->sentence);
+		leave_pooled(run);
+		r = make(run, &why);
+	}
+	if (r != 0)
+		run_started(run, r < 0 ? &why : NULL);
+}
+
+/* 0: on_settled() follows. */
+static int take_pooled(struct run *run)
+{
+	struct settings settings;
+	struct sandbox *sb;
+	int r = make_settings(run, &settings);
+
+	if (r == 0 &&
+	    !pool_take(run->runs->pool, run->request.language, &settings, &run->record.sandbox))
+		r = -ENOENT;
+	if (r < 0) {
+		settings_close(&settings);
+		return r;
+	}
+	run->record.is_pooled = run->has_sandbox = true;
+	sb = run_sandbox(run);
+	r = sandbox_save_settings(sb, &settings, on_settled, run);
+	run->is_settling = r == 0;
+	if (r < 0)
+		leave_pooled(run);
+	return r;
+}
+
+int run_sandbox_take(struct run *run, struct err *err)
+{
+	return take_pooled(run) == 0 ? 0 : make(run, err);
 }
 
 int run_sandbox_give_back(struct run *run, struct err *err)

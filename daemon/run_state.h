@@ -1,4 +1,4 @@
-/* One run from the inside; for daemon/run*.c alone. */
+/* One run from the inside; for daemon/run*.c and pool.c alone. */
 #ifndef BERTH_DAEMON_RUN_STATE_H
 #define BERTH_DAEMON_RUN_STATE_H
 
@@ -29,6 +29,7 @@ struct runs {
 	struct list others;  /* those that are stored, at work, or being ended */
 	unsigned waiting_len, active_len;
 	size_t waiting_bytes;
+	struct pool *pool;
 	struct list leftovers; /* of run_recover.c */
 	bool is_stopping;
 };
@@ -47,7 +48,7 @@ struct run {
 	struct run_record record; /* but for its long parts, until it ends */
 
 	/* What is being waited for at the end. */
-	bool is_storing, is_removing, is_calling;
+	bool is_storing, is_removing, is_calling, is_settling;
 
 	struct sandbox_wait use, gone;
 	struct usage_wait measure, count;
@@ -74,6 +75,9 @@ void run_end(struct run *run, enum run_status status, struct str error);
 void run_end_error(struct run *run, enum run_status status, const struct run_error *error);
 /* Something that the end waits for is done. */
 void run_settle(struct run *run);
+/* Its sandbox runs, and has its settings; or `err` says why not. */
+void run_started(struct run *run, const struct err *err);
+int run_make_id(struct sandbox_id *ret);
 /* The code begins. */
 void run_began(struct run *run);
 
@@ -84,6 +88,8 @@ int run_settle_limits(const struct runs *runs, enum trust trust, struct settings
 /* JSON text in `said`; "" without memory. */
 struct str run_keep_error(struct run *run, const struct run_error *error);
 
+/* What the sandboxes of all runs have, and this label ("NAME=value"). -ENOMEM. */
+int run_sandbox_settings(struct settings *ret, struct str label);
 /* run_sandbox.c: where its sandbox comes from, and where it goes. As sandbox_use() returns. */
 int run_sandbox_take(struct run *run, struct err *err);
 struct sandbox *run_sandbox(const struct run *run);

@@ -183,15 +183,38 @@ static int prune(struct sqlite3 *db)
 	return r;
 }
 
+static bool do_with_id(struct sqlite3 *db, const char *sql, const struct sandbox_id *id)
+{
+	cleanup_statement sqlite3_stmt *s = NULL;
+
+	return sqlite3_prepare_v2(db, sql, -1, &s, NULL) == SQLITE_OK &&
+	       sqlite3_bind_text(s, 1, id->text, -1, SQLITE_STATIC) == SQLITE_OK &&
+	       sqlite3_step(s) == SQLITE_DONE;
+}
+
+static int work_pool(struct store_op *op, struct sqlite3 *db)
+{
+	struct run_op *o = container_of(op, struct run_op, base.op);
+
+	if (!do_with_id(db, "INSERT INTO pool (id) VALUES (?1)", &o->record.id))
+		return store_fail(op, db, "storing a sandbox of the pool");
+	return 0;
+}
+
+int store_run_pool(struct store *store, const struct sandbox_id *id, store_done_fn *done, void *arg)
+{
+	struct run_op *o = new_op(&(struct run_record){.id = *id}, done, arg);
+
+	return store_fact_submit(store, o ? &o->base : NULL, work_pool);
+}
+
 static int work_clean(struct store_op *op, struct sqlite3 *db)
 {
 	struct run_op *o = container_of(op, struct run_op, base.op);
-	cleanup_statement sqlite3_stmt *s = NULL;
 
-	if (sqlite3_prepare_v2(db, "UPDATE run SET has_sandbox = 0 WHERE id = ?1", -1, &s, NULL) !=
-		    SQLITE_OK ||
-	    sqlite3_bind_text(s, 1, o->record.id.text, -1, SQLITE_STATIC) != SQLITE_OK ||
-	    sqlite3_step(s) != SQLITE_DONE || prune(db) != SQLITE_OK)
+	if (!do_with_id(db, "UPDATE run SET has_sandbox = 0 WHERE id = ?1", &o->record.id) ||
+	    !do_with_id(db, "DELETE FROM pool WHERE id = ?1", &o->record.id) ||
+	    prune(db) != SQLITE_OK)
 		return store_fail(op, db, "storing that a run's sandbox is gone");
 	return 0;
 }
@@ -258,8 +281,8 @@ int store_run_lose(struct store *store, const struct store_run_lost *lost, store
 		   void *arg)
 {
 	static const struct store_fact_load load = {
-		.sql = "SELECT id, has_sandbox FROM run WHERE has_sandbox != 0 ORDER BY number "
-		       "LIMIT -1 OFFSET ?1",
+		.sql = "SELECT id, has_sandbox FROM run WHERE has_sandbox != 0 UNION ALL "
+		       "SELECT id, 1 FROM pool ORDER BY id LIMIT -1 OFFSET ?1",
 		.what = "the runs",
 		.keep = keep_left,
 		.give = give_left,

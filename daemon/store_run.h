@@ -27,9 +27,13 @@ int store_run_save(struct store *store, const struct run_record *record, store_d
 int store_run_clean(struct store *store, const struct sandbox_id *id, store_done_fn *done,
 		    void *arg);
 
+/* A sandbox of the warm pool is about to be made; store_run_clean() says that it is gone. */
+int store_run_pool(struct store *store, const struct sandbox_id *id, store_done_fn *done,
+		   void *arg);
+
 /*
  * Of an earlier berthd: all that were not over are lost, with this error (JSON text) and end. Then
- * `left` for each whose sandbox may be left.
+ * `left` for each whose sandbox may be left, and for those of the pool.
  */
 struct store_run_lost {
 	int64_t ended_at_ms;

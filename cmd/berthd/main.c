@@ -32,6 +32,7 @@
 #include "daemon/preview.h"
 #include "daemon/registry.h"
 #include "daemon/routes.h"
+#include "daemon/pool.h"
 #include "daemon/run.h"
 #include "daemon/systemd.h"
 #include "daemon/token.h"
@@ -181,6 +182,7 @@ static int reload(struct program *p, unsigned *ret_stale, struct err *err)
 	limits = limits_of(&p->berthd);
 	capacity_set(registry_capacity(p->berthd.registry), &limits);
 	runs_set_max(p->berthd.runs, runs_max_of(fresh.max_runs, p->berthd.host.cpus));
+	pool_renew(runs_pool(p->berthd.runs));
 	return 0;
 }
 

@@ -1,0 +1,39 @@
+/* `pool` of berthd's configuration: how many sandboxes are kept warm for runs, and for which. */
+#ifndef BERTH_PROTO_POOL_SETTINGS_H
+#define BERTH_PROTO_POOL_SETTINGS_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "proto/json.h"
+#include "proto/kernel.h"
+
+#define POOL_SIZE_MAX 64
+
+struct pool_settings {
+	unsigned size;      /* of each language; 0: there is none */
+	uint32_t languages; /* a bit (1u << language) for each */
+};
+
+/* As the fields read it. */
+struct pool_words {
+	uint64_t size;
+	struct json_strings languages;
+	bool size_given, languages_given;
+};
+
+extern const struct json_field pool_fields[];
+
+/* None; and those languages that are asked for most. */
+void pool_settings_init(struct pool_settings *settings);
+/* On failure it is as it was, and the sentence names the field. */
+int pool_settings_take(struct pool_settings *settings, const struct pool_words *words,
+		       struct err *err);
+
+/* How many there are at most. */
+unsigned pool_settings_most(const struct pool_settings *settings);
+
+/* {"size", "languages"} */
+void pool_settings_write(const struct pool_settings *settings, struct json_writer *w);
+
+#endif

@@ -1,0 +1,139 @@
+"""The warm pool: runs get sandboxes that are ready, each once, and nothing of it is left."""
+
+import json
+import os
+import signal
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
+sys.path.insert(0, HERE)
+
+# pylint: disable=wrong-import-position
+from ground import at_once, check, equal, main, until  # noqa: E402
+from run_api import fails, run  # noqa: E402
+
+SELF = "import os\nos.path.exists('/workspace/mark'), open('/workspace/mark', 'w').write('x'), os.getpid()\n"
+
+
+def configure(g, size, languages=("python",), **more):
+    path = g.path("config.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"pool": {"size": size, "languages": list(languages)}, **more}, file)
+    os.chmod(path, 0o644)
+    return "--config", path
+
+
+def restart(g, size, *args, **more):
+    g.kill_berthd()
+    g.start(*configure(g, size, *args, **more))
+
+
+def stats(g):
+    reply = g.get("/v1/pool/stats")
+    equal(reply.status, 200, str(reply))
+    return reply.json()
+
+
+def full(g, count):
+    return until(lambda: (s := stats(g))["warm"] == count and s, f"{count} warm ones")
+
+
+def test_off(g):
+    """There is none unless one is asked for."""
+    equal(stats(g), {"warm": 0, "assigned": 0, "total": 0, "config": {"size": 0, "languages": ["python", "javascript"]},
+                     "maxInstances": 0}, "stats")
+    equal(g.request("POST", "/v1/pool/prime", None).status, 409, "prime")
+    equal(run(g, "1")["pooled"], False, "a run")
+
+
+def test_taken_once(g):
+    """Each run has one of its own, which is gone after it; another takes its place."""
+    restart(g, 2)
+    equal((full(g, 2)["total"], stats(g)["maxInstances"]), (2, 2), "as many as there may be")
+    ids = {s["id"] for s in g.list_all()}
+    seen = set()
+    for _ in range(3):
+        record = run(g, SELF)
+        equal((record["pooled"], record["result"][0]), (True, False), str(record))
+        check(record["sandbox"] not in seen and record["sandbox"] != record["id"], record)
+        seen.add(record["sandbox"])
+        check(full(g, 2)["total"] <= 2, "bounded")
+    check(ids & seen, "one of those that were there")
+    check(not seen & {s["id"] for s in g.list_all()}, "none is there any more")
+    records = at_once(5, lambda _: run(g, SELF))
+    check(all(r["result"][0] is False for r in records), records)
+    equal(len({r["sandbox"] for r in records}), 5, "each its own")
+    equal(stats(g)["assigned"], 0, "all are over")
+
+
+def test_settings(g):
+    """Limits and environment are the run's; what does not fit is not taken."""
+    restart(g, 1)
+    full(g, 1)
+    record = run(g, "import os\n[env['A'], os.environ['A']]", env={"A": "x"})
+    equal((record["pooled"], record["result"]), (True, ["x", "x"]), str(record))
+    full(g, 1)
+    equal(run(g, "1", trust="low")["pooled"], False, "another trust")
+    equal(run(g, "1", "javascript")["pooled"], False, "another language")
+    equal(run(g, "1", limits={"file_size": "1M"})["pooled"], False, "what is set at the start")
+    if not g.has_cgroups:
+        return
+    full(g, 1)
+    fails(g, "x = bytearray(10 << 30)\nfor i in range(0, len(x), 4096):\n    x[i] = 1\n", "SANDBOX_MEMORY_LIMIT",
+          limits={"memory": "64M"})
+    equal(g.get("/v1/runs?limit=1").json()["runs"][0]["pooled"], True, "it was one of the pool's")
+    full(g, 1)
+    record = run(g, "open('/sys/fs/cgroup/pids.max').read()", limits={"pids": 40})
+    equal(record["pooled"], True, str(record))
+
+
+def test_routes(g):
+    """Shut, and primed again; SIGHUP changes its size."""
+    before = g.state_of_things()
+    restart(g, 1)
+    full(g, 1)
+    reply = g.request("POST", "/v1/pool/shutdown-prewarmed", None)
+    equal((reply.status, reply.json()["warm"]), (200, 0), str(reply))
+    until(lambda: not g.list_all(), "them to go")
+    g.check_same(before)
+    equal(run(g, "1")["pooled"], False, "a run meanwhile")
+    equal(g.request("POST", "/v1/pool/prime", None).status, 200, "prime")
+    full(g, 1)
+    configure(g, 0)
+    g.berthd.send_signal(signal.SIGHUP)
+    until(lambda: not g.list_all(), "them to go")
+    equal(stats(g)["total"], 0, "none")
+    g.check_same(before)
+
+
+def test_dies(g):
+    """A warm one that is deleted, or whose init dies, is replaced."""
+    restart(g, 1)
+    full(g, 1)
+    one = g.list_all()[0]["id"]
+    equal(g.request("DELETE", f"/v1/sandbox/{one}").status, 204, "delete")
+    until(lambda: [s["id"] for s in g.list_all()] not in ([], [one]) and stats(g)["warm"], "another")
+    os.kill(g.inits()[0], signal.SIGKILL)
+    record = run(g, "7")
+    equal((record["status"], record["result"]), ("completed", 7), str(record))
+
+
+def test_crash(g):
+    """kill -9 of berthd: the next one removes what is left."""
+    before = g.state_of_things()
+    restart(g, 2)
+    full(g, 2)
+    old = {s["id"] for s in g.list_all()}
+    restart(g, 1)
+    until(lambda: not old & {s["id"] for s in g.list_all()}, "the old ones to go")
+    full(g, 1)
+    equal(run(g, "1")["pooled"], True, "the next run")
+    g.kill_berthd()
+    g.start()
+    until(lambda: not g.list_all(), "them to go")
+    g.check_same(before)
+
+
+if __name__ == "__main__":
+    main([test_off, test_taken_once, test_settings, test_routes, test_dies, test_crash])
