@@ -254,7 +254,7 @@ static void on_timer(uv_timer_t *timer)
 
 /* --- for runs --- */
 
-/* Files, their size and inodes are set when it starts; V8 reads its memory once. */
+/* Files, their size and the disk are set when it starts; V8 reads its memory once. */
 static bool fits(const struct settings *has, const struct settings *wanted,
 		 enum kernel_language language)
 {
@@ -263,7 +263,7 @@ static bool fits(const struct settings *has, const struct settings *wanted,
 
 	return strcmp(has->image, wanted->image) == 0 && has->trust == wanted->trust &&
 	       a->files == b->files && a->file_size == b->file_size && a->inodes == b->inodes &&
-	       (!is_node || a->memory_bytes == b->memory_bytes);
+	       a->disk_bytes == b->disk_bytes && (!is_node || a->memory_bytes == b->memory_bytes);
 }
 
 bool pool_take(struct pool *pool, enum kernel_language language, const struct settings *wanted,

@@ -81,11 +81,14 @@ def test_settings(g):
         return
     full(g, 1)
     fails(g, "x = bytearray(10 << 30)\nfor i in range(0, len(x), 4096):\n    x[i] = 1\n", "SANDBOX_MEMORY_LIMIT",
-          limits={"memory": "64M"})
+          limits={"memory": "64M", "disk": "128M"})
     equal(g.get("/v1/runs?limit=1").json()["runs"][0]["pooled"], True, "it was one of the pool's")
     full(g, 1)
-    record = run(g, "open('/sys/fs/cgroup/pids.max').read()", limits={"pids": 40})
-    equal(record["pooled"], True, str(record))
+    error = "import os, time\nfor n in range(200):\n    if os.fork() == 0:\n        time.sleep(60)\n"
+    fails(g, error, "CODE_ERROR", limits={"pids": 20})
+    equal(g.get("/v1/runs?limit=1").json()["runs"][0]["pooled"], True, "it was one of the pool's")
+    full(g, 1)
+    equal(run(g, "1", limits={"memory": "64M"})["pooled"], False, "another disk, which follows from its memory")
 
 
 def test_routes(g):
