@@ -96,7 +96,7 @@ def page_has_every_daemon_flag(_place):
         check(meaning in page or not meaning, meaning)
     for field in ("socket_group", "log_level", "store_sync", "drain", "max_connections", "viewer_timeout",
                   "max_sandboxes", "max_running", "memory_floor", "max_runs", "init_timeout",
-                  "autostart", "access_log"):
+                  "autostart", "access_log", "trust", "run_trust", "pool"):
         check(re.search(rf"^       {field}\b", page, re.M), field)
     for word in ("SIGHUP", "EXIT STATUS", "FILES"):
         check(word in page, word)

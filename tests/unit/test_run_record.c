@@ -58,6 +58,9 @@ static void test_error(void)
 static void test_record(void)
 {
 	struct run_record r = {.id = {"run-a"},
+			       .sandbox = {"run-b"},
+			       .is_pooled = true,
+			       .trust = TRUST_LOW,
 			       .status = RUN_COMPLETED,
 			       .language = KERNEL_BASH,
 			       .created_at_ms = 1000,
@@ -78,8 +81,8 @@ static void test_record(void)
 		  "\"bash\",\"result\":[1],\"logs\":[],\"logs_dropped\":0,\"error\":null,"
 		  "\"tests\":[],\"metrics\":{\"duration_ms\":1,\"cold_start_ms\":2,\"cpu_ms\":"
 		  "null,\"memory_peak_bytes\":null,\"network_requests\":0,\"network_bytes\":0"
-		  "},\"timeout_ms\":30000,\"metadata\":{},\"sandbox\":\"run-a\",\"pooled\":"
-		  "false,\"trust\":null,\"created_at\":\"1970-01-01T00:00:01.000Z\","
+		  "},\"timeout_ms\":30000,\"metadata\":{},\"sandbox\":\"run-b\",\"pooled\":"
+		  "true,\"trust\":\"low\",\"created_at\":\"1970-01-01T00:00:01.000Z\","
 		  "\"started_at\":null,\"ended_at\":null}");
 	json_writer_close(&w);
 	json_writer_init(&w, false);

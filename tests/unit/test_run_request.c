@@ -21,7 +21,10 @@ static void test_bodies(void)
 
 	check(parse("{\"code\":\"1\",\"language\":\"python\"}", &q) == 0);
 	check(str_eq(q.code, STR("1")) && q.language == KERNEL_PYTHON && !q.input.len);
-	check(q.timeout_ms == 30000 && q.limits.output_bytes == RUN_OUTPUT_DEFAULT);
+	check(q.timeout_ms == 30000 && q.trust == TRUST_UNSAID && !q.limits.output_bytes);
+	run_limits_fill(&q.limits);
+	check(q.limits.output_bytes == RUN_OUTPUT_DEFAULT &&
+	      q.limits.disk_bytes == RUN_DISK_DEFAULT);
 	check(!q.has_tests && !q.is_async && !q.metadata.len && !q.task_id.len && !q.request.len);
 	check(parse("{\"code\":\"x\",\"language\":\"js\",\"input\":[1, 2],\"env\":{\"A\":\"b\"},"
 		    "\"timeout_ms\":5,\"metadata\":{\"a\":[null]},\"task_id\":\"t\",\"async\":true,"
@@ -70,7 +73,7 @@ static void test_refusals(void)
 		{"{\"code\":\"1\",\"language\":\"js\",\"limits\":{\"pids\":1}}", "limits.pids"},
 		{"{\"code\":\"1\",\"language\":\"js\",\"nope\":1}", "unknown field \"nope\""},
 	};
-	static const char *const later[] = {"packages", "trust", "bindings", "callback"};
+	static const char *const later[] = {"packages", "bindings", "callback"};
 	/* clang-format on */
 	struct run_request q;
 	char text[128];
