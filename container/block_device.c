@@ -12,29 +12,12 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "container/mountinfo.h"
 
-#define MOUNTINFO_MAX (1024 * 1024)
-#define FIELDS_MAX    32
+#define FIELDS_MAX 32
 
 /* The kernel marks what waits to be written with its writer's cgroup in these alone. */
 static const char *const names_writers[] = {"ext4", "ext2", "btrfs", "xfs", "f2fs"};
-
-static int read_all(const char *path, struct buf *buf)
-{
-	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : 1;
-
-	while (n > 0) {
-		char *room = buf_room(buf, 4096);
-
-		if (!room)
-			return -EFBIG;
-		n = read(fd, room, 4096);
-		if (n > 0)
-			buf_added(buf, (size_t)n);
-	}
-	return n < 0 ? -errno : 0;
-}
 
 static bool parse_number(struct str text, unsigned max, unsigned *ret)
 {
@@ -153,7 +136,7 @@ void block_place_find(int fd, struct block_place *ret)
 
 	*ret = (struct block_place){.disk = 0};
 	buf_init(&text, MOUNTINFO_MAX);
-	if (id < 0 || read_all("/proc/self/mountinfo", &text) < 0)
+	if (id < 0 || mountinfo_read("/proc/self/mountinfo", &text) < 0)
 		return;
 	rest = (struct str){buf_at(&text), buf_len(&text)};
 	while (rest.len)
@@ -182,7 +165,7 @@ int block_devices_of(pid_t pid, struct block_devices *ret)
 	ret->count = 0;
 	buf_init(&text, MOUNTINFO_MAX);
 	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	r = read_all(path, &text);
+	r = mountinfo_read(path, &text);
 	rest = (struct str){buf_at(&text), buf_len(&text)};
 	while (r == 0 && rest.len) {
 		struct block_mount mount;

@@ -16,28 +16,11 @@
 #include "container/cgroup_io.h"
 #include "container/dir.h"
 #include "container/freezer.h"
+#include "container/mountinfo.h"
 
-#define MOUNTINFO_MAX (1024 * 1024)
-#define PATH_SIZE     160 /* "berth-<hash>/<id>/exec-<n>/<file>" */
-#define LEAF          "berth-leaf"
-#define MOVES_MAX     1000
-
-static int read_mountinfo(struct buf *buf)
-{
-	cleanup_fd int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : 1;
-
-	while (n > 0) {
-		char *room = buf_room(buf, 4096);
-
-		if (!room)
-			return -EFBIG;
-		n = read(fd, room, 4096);
-		if (n > 0)
-			buf_added(buf, (size_t)n);
-	}
-	return n < 0 ? -errno : 0;
-}
+#define PATH_SIZE 160 /* "berth-<hash>/<id>/exec-<n>/<file>" */
+#define LEAF      "berth-leaf"
+#define MOVES_MAX 1000
 
 static int open_root(const char *mount)
 {
@@ -175,7 +158,7 @@ int cgroup_host_init(struct cgroup_host *cg, const struct cgroup_place *place, s
 	snprintf(cg->name, sizeof(cg->name), "berth-%016llx", (unsigned long long)place->hash);
 	if (place->is_rootless && !place->base)
 		return 0;
-	r = found ? read_mountinfo(&text) : -ENOMEM;
+	r = found ? mountinfo_read("/proc/self/mountinfo", &text) : -ENOMEM;
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "cannot read the list of mounts: %s",
 			       strerror(-r));

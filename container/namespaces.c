@@ -11,31 +11,19 @@
 #include "base/buf.h"
 #include "base/cgroups.h"
 #include "base/cleanup.h"
-
-#define MOUNTINFO_MAX (4 * 1024 * 1024)
+#include "container/mountinfo.h"
 
 static int read_cgroups(struct cgroups *ret, struct err *err)
 {
-	cleanup_fd int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-	struct buf buf;
-	ssize_t n = -1;
+	cleanup(buf_close) struct buf buf;
+	int r;
 
 	buf_init(&buf, MOUNTINFO_MAX);
-	while (fd >= 0) {
-		char *room = buf_room(&buf, 4096);
-
-		errno = ENOMEM;
-		n = room ? read(fd, room, 4096) : -1;
-		if (n <= 0)
-			break;
-		buf_added(&buf, (size_t)n);
-	}
-	if (n == 0)
-		cgroups_parse(ret, (struct str){buf_at(&buf), buf_len(&buf)});
-	buf_close(&buf);
-	if (n < 0)
-		return err_set(err, -errno, ERR_INTERNAL, "/proc/self/mountinfo cannot be read: %s",
-			       strerror(errno));
+	r = mountinfo_read("/proc/self/mountinfo", &buf);
+	if (r < 0)
+		return err_set(err, r, ERR_INTERNAL, "/proc/self/mountinfo cannot be read: %s",
+			       strerror(-r));
+	cgroups_parse(ret, (struct str){buf_at(&buf), buf_len(&buf)});
 	return 0;
 }
 

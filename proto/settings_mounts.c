@@ -107,9 +107,9 @@ int settings_mounts_take(const struct json_objects *mounts, struct str *ret, str
 	int r = 0;
 
 	*ret = (struct str){NULL, 0};
+	buf_init(&list, MOUNTS_LIST_MAX); /* which is closed on every way out */
 	if (mounts->len > MOUNTS_MAX)
 		return explain(mounts, -E2BIG, 0, err);
-	buf_init(&list, MOUNTS_LIST_MAX);
 	for (size_t i = 0; i < mounts->len; i++) {
 		r = check_type(&items[i], i, err);
 		if (r < 0)

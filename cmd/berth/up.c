@@ -155,7 +155,9 @@ static int command_fill_binds(struct command *command, const struct call *call, 
 		r = make_absolute(text, absolute, err);
 		if (r < 0)
 			return r;
-		if (mounts_allowed_parse(str_of(absolute), &allowed) < 0)
+		/* Nothing but ":ro" is a variable that was empty, and not this folder. */
+		if (strcmp(text, ":ro") == 0 ||
+		    mounts_allowed_parse(str_of(absolute), &allowed) < 0)
 			return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 				       "--allow-bind wants " MOUNTS_ALLOWED_WANT ", not \"%s\"",
 				       screen_text(str_of(text)).text);

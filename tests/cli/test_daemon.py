@@ -212,6 +212,8 @@ def failed_start_real(place):
         equal((r.returncode, r.stdout, r.stderr.count("\n")), (2, "", 1), more)
         check(r.stderr.startswith("berth: berthd did not start: "), r.stderr)
         check(not os.path.exists(place.path("d")), "what it has made", more)
+    r = place.run("up", *place.daemon_flags(), "--allow-bind", ":ro")  # as "$UNSET:ro"
+    equal((r.returncode, "--allow-bind wants" in r.stderr), (2, True), r.stderr)
     os.makedirs(place.path("mine", "state"))
     where = ["--state-dir", place.path("mine", "state"), "--run-dir", place.path("mine", "run")]
     for _ in range(2):

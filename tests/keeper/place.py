@@ -146,6 +146,12 @@ def remove_tree(path):
                        check=False)
 
 
+def use_disk():
+    """Places are made where files are on a disk: many machines have /tmp in memory."""
+    if subprocess.run(["stat", "-f", "-c", "%T", tempfile.gettempdir()], stdout=subprocess.PIPE, check=True).stdout == b"tmpfs\n":
+        tempfile.tempdir = "/var/tmp"
+
+
 class Place:
     def __init__(self, build, mode, runtime):
         self.given = None  # mode "delegated" is an ordinary user with a cgroup

@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
@@ -74,7 +75,10 @@ def test_life(g):
 
 def test_failed(g):
     """A start that fails is told with its reason; deleting one that runs is no sleep."""
+    image = os.path.join(g.state, "images", "there-is-none")
+    os.makedirs(os.path.join(image, "rootfs"))
     put(g, image="there-is-none")
+    shutil.rmtree(image)
     equal(g.request("POST", "/v1/sandbox/a/start").status, 404, "start")
     failed = stored(g, "a")[-1]
     equal((failed[1], failed[2]["generation"]), ("failed", 1), failed)

@@ -13,6 +13,7 @@ sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "keeper"
 import keeper_link as k  # noqa: E402
 from ground import check, comm_of, equal, main, only, stat_of, until  # noqa: E402
 from limit_api import MIB, put, refused  # noqa: E402
+from place import use_disk  # noqa: E402
 
 # field: words of io.max, file of v1
 FIELDS = {"io_read": ("rbps", "blkio.throttle.read_bps_device"), "io_write": ("wbps", "blkio.throttle.write_bps_device"),
@@ -244,4 +245,5 @@ def test_nonsense(g):
     g.start()
 
 
+use_disk()
 main([test_reads, test_from_start, test_pool, test_writes, test_ephemeral, test_ends, test_refused, test_nonsense])

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 
+import ground
 from ground import check, equal, main
 
 README = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "README.md")
@@ -76,4 +77,5 @@ def test_done(g):
     equal(len(inside) == 2, told["own_ids"], f"ids {inside}")
 
 
+ground.place.use_disk()  # where io can be limited
 main([test_told, test_done])

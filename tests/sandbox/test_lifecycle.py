@@ -373,6 +373,7 @@ def test_disk_missing(g):
 def test_disk_missing_crash(g):
     """So it is if all ended at once in its first life, as machines do."""
     g.out("a", "true")
+    equal(g.request("PUT", "/v1/sandbox/a", {"labels": {"a": "b"}}).status, 200, "what is stored before that")
     g.kill_berthd()
     g.kill([*filter(None, (g.monitor_pid(), g.keeper())), *g.inits()])
     until(lambda: not g.inits() and not g.keepers(), "all to be dead")

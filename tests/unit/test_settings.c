@@ -223,6 +223,9 @@ struct bad {
 };
 
 /* clang-format off */
+#define MOUNT_1  "{\"type\":\"tmpfs\",\"size\":\"1M\",\"target\":\"/a\"},"
+#define MOUNTS_8 MOUNT_1 MOUNT_1 MOUNT_1 MOUNT_1 MOUNT_1 MOUNT_1 MOUNT_1 MOUNT_1
+
 static const struct bad bad[] = {
 	{"{\"sleep_after\":5}", "sleep_after must be a string", ERR_INVALID_REQUEST},
 	{"{\"sleep_after\":\"5\"}", "sleep_after must be \"never\" or a duration", ERR_INVALID_REQUEST},
@@ -277,6 +280,7 @@ static const struct bad bad[] = {
 	{"{\"mounts\":[{\"type\":\"bind\",\"source\":\"/b\",\"target\":\"/\"}]}", "nothing can be mounted on", ERR_INVALID_REQUEST},
 	{"{\"mounts\":[{\"type\":\"bind\",\"source\":\"/b\",\"target\":\"/proc/x\"}]}", "nothing can be mounted on", ERR_INVALID_REQUEST},
 	{"{\"mounts\":[{\"type\":\"bind\",\"source\":\"/b\",\"target\":\"/a\"},{\"type\":\"bind\",\"source\":\"/b\",\"target\":\"/a/c\"}]}", "mounts[1].target is the same", ERR_INVALID_REQUEST},
+	{"{\"mounts\":[" MOUNTS_8 MOUNTS_8 "{\"type\":\"tmpfs\",\"size\":\"1M\",\"target\":\"/a\"}]}", "mounts: at most 16", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"output_bytes\":1}}", "limits.output_bytes must be", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"memory\":\"1\"}}", "limits.memory must be from 8M to 1024T, or 0 for the default",
 	 ERR_INVALID_REQUEST},
