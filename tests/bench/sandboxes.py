@@ -168,10 +168,10 @@ class Berth:
         """Into the sandbox "warm", by the runtime that made it."""
         return [*self.runtime_words(f"{self.run}/.runtime"), "exec", "warm", PROGRAM]
 
-    def run_words(self, count):
+    def run_words(self, count, program=(PROGRAM,)):
         """`count` bundles like the sandbox's own, with the program instead of init."""
         config = json.loads(json.dumps(self.config))
-        config["process"]["args"] = [PROGRAM]
+        config["process"]["args"] = list(program)
         config["root"]["path"] = self.bundle_file("rootfs")
         for number in range(count):
             folder = f"{self.bundles}/{number}"
@@ -256,8 +256,8 @@ class Berth:
 class Podman:
     """On the same root, with a store of its own; `why` it cannot be measured, or None."""
 
-    def __init__(self, berth):
-        self.berth, self.why, self.is_running = berth, None, False
+    def __init__(self, berth, program=(PROGRAM,)):
+        self.berth, self.why, self.is_running, self.program = berth, None, False, program
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         at = f"{berth.at}/podman"
         self.base = ["podman", "--root", f"{at}/root", "--runroot", f"{berth.run}-podman",
@@ -290,7 +290,7 @@ class Podman:
             self.why = "podman does not run here: " + self.berth.inside.last_words()
 
     def run_words(self):
-        return [*self.base, "run", "--rm", *self.options, *self.root, PROGRAM]
+        return [*self.base, "run", "--rm", *self.options, *self.root, *self.program]
 
     def exec_words(self):
         return [*self.base, "exec", "warm", PROGRAM]
