@@ -285,7 +285,6 @@ bool pool_take(struct pool *pool, enum kernel_language language, const struct se
 		free(p);
 		pool->assigned++;
 		pool->taken++;
-		look_in(pool, 0);
 		return true;
 	}
 	return false;
@@ -294,6 +293,7 @@ bool pool_take(struct pool *pool, enum kernel_language language, const struct se
 void pool_gone(struct pool *pool)
 {
 	pool->assigned--;
+	look_in(pool, 0); /* not when it was taken: a start beside it would hold it up */
 }
 
 /* --- all of them --- */

@@ -9,13 +9,11 @@
 #include "base/log.h"
 #include "daemon/allowance.h"
 #include "daemon/counts.h"
-#include "daemon/handle_sandbox.h"
 #include "daemon/config.h"
 #include "daemon/pool.h"
 #include "daemon/registry.h"
 #include "daemon/run_state.h"
 #include "daemon/store_run.h"
-#include "daemon/trust.h"
 
 #define REQUEST_ARENA_MAX (4 * RUN_BODY_MAX)
 #define MAX_LEAST         4
@@ -28,6 +26,7 @@ static const bool allowed[RUN_PHASE_COUNT][RUN_PHASE_COUNT] = {
 	[RUN_PHASE_WAITING][RUN_PHASE_REMOVING]    = true,
 	[RUN_PHASE_STARTING][RUN_PHASE_CALLING]    = true,
 	[RUN_PHASE_STARTING][RUN_PHASE_REMOVING]   = true,
+	[RUN_PHASE_CALLING][RUN_PHASE_STARTING]    = true,
 	[RUN_PHASE_CALLING][RUN_PHASE_MEASURING]   = true,
 	[RUN_PHASE_MEASURING][RUN_PHASE_REMOVING]  = true,
 	[RUN_PHASE_REMOVING][RUN_PHASE_OVER]       = true,
@@ -106,12 +105,24 @@ static void tell(struct run *run)
 	}
 }
 
+/* Nobody waits for the removal: what the code came to is stored, and what is left of its sandbox
+ * is known to the store. */
+static void told(struct run *run)
+{
+	run->is_told = true;
+	registry_counts(run->runs->registry)->runs[run->record.status]++;
+	tell(run);
+}
+
 void run_settle(struct run *run)
 {
 	struct runs *runs = run->runs;
 
-	if (run->phase != RUN_PHASE_REMOVING || run->is_storing || run->is_removing ||
-	    run->is_calling || run->is_settling || runs->is_stopping)
+	if (run->phase != RUN_PHASE_REMOVING || run->is_storing || runs->is_stopping)
+		return;
+	if (!run->is_told)
+		told(run);
+	if (run->is_removing || run->is_calling || run->is_settling)
 		return;
 	enter(run, RUN_PHASE_OVER);
 	if (run->is_left)
@@ -122,10 +133,8 @@ void run_settle(struct run *run)
 		store_run_clean(store_of(run), &run->record.id, NULL, NULL);
 	if (run->record.is_pooled)
 		pool_gone(runs->pool);
-	registry_counts(runs->registry)->runs[run->record.status]++;
 	if (run->is_active)
 		runs->active_len--;
-	tell(run);
 	free_run(run);
 	start_next(runs);
 }
@@ -324,6 +333,21 @@ static void start(struct run *run)
 		call(run);
 }
 
+void run_again(struct run *run)
+{
+	struct err err;
+	int r;
+
+	enter(run, RUN_PHASE_STARTING);
+	uv_timer_stop(&run->timeout);
+	run->has_begun = false;
+	run->record.status = RUN_QUEUED;
+	run->record.started_at_ms = 0;
+	r = run_sandbox_replace(run, &err);
+	if (r != 0)
+		run_started(run, r < 0 ? &err : NULL);
+}
+
 static void start_next(struct runs *runs)
 {
 	while (!runs->is_stopping && runs->active_len < runs->max && !list_is_empty(&runs->waiting))
@@ -391,29 +415,6 @@ static int check_room(const struct runs *runs, struct err *err)
 		       runs->active_len, runs->waiting_len);
 }
 
-int run_make_id(struct sandbox_id *ret)
-{
-	struct sandbox_id made;
-	int r = handle_make_id(&made);
-
-	if (r == 0)
-		snprintf(ret->text, sizeof(ret->text), "run-%.26s", made.text);
-	return r;
-}
-
-int run_settle_limits(const struct runs *runs, enum trust trust, struct settings_limits *limits,
-		      struct err *err)
-{
-	struct settings settings = {.trust = trust, .is_ephemeral = true, .limits = *limits};
-	int r = trust_settle(runs->registry, NULL, &settings, err);
-
-	if (r < 0)
-		return r;
-	run_limits_fill(&settings.limits);
-	*limits = settings.limits;
-	return 0;
-}
-
 static int begin(struct run *run, struct str body, struct err *err)
 {
 	struct run_record *record = &run->record;
@@ -473,7 +474,7 @@ static struct run *find_in(const struct list *list, const struct sandbox_id *id)
 	list_for_each (node, list) {
 		struct run *run = list_entry(node, struct run, link);
 
-		if (strcmp(run->record.id.text, id->text) == 0)
+		if (!run->is_told && strcmp(run->record.id.text, id->text) == 0)
 			return run;
 	}
 	return NULL;
@@ -547,11 +548,13 @@ struct runs *runs_new(struct registry *registry, unsigned max)
 	list_init(&runs->waiting);
 	list_init(&runs->others);
 	list_init(&runs->leftovers);
-	if (run_recover(runs) < 0 || !(runs->pool = pool_new(runs))) {
-		free(runs);
-		return NULL;
-	}
-	return runs;
+	runs->pool = pool_new(runs);
+	if (runs->pool && run_recover(runs) == 0)
+		return runs;
+	if (runs->pool)
+		pool_free(runs->pool);
+	free(runs);
+	return NULL;
 }
 
 void runs_set_max(struct runs *runs, unsigned max)

@@ -7,10 +7,11 @@
  *	   │           └─────────────────┴─────────────────────┴─ cancelled ────> removing ──> over
  *	   └── cannot be stored: nothing was begun
  *
- * It is `queued` until its code begins, and `running` until all of these are done: its end is
- * stored, its sandbox is gone, its kernel has said its last. Then whoever waits is told. Its record
- * says before the sandbox is made that there may be one: what a crash leaves behind is removed by
- * the next berthd, and those records are `lost`.
+ * It is `queued` until its code begins, and `running` until its end is stored. Then whoever waits
+ * is told, and the store tells of it to others; it keeps its place among those at work until its
+ * sandbox is gone and its kernel has said its last. Its record says before the sandbox is made that
+ * there may be one: what a crash leaves behind is removed by the next berthd, and the records of
+ * those that had not ended are `lost`.
  *
  * The time limit counts from the moment when the code begins, for all of it; there is no other.
  */
@@ -57,7 +58,7 @@ struct run_wait {
 	struct run *run;
 	/* It is stored; or `err` says why not, and there is no run. NULL: nobody needs to know. */
 	void (*stored)(struct run_wait *wait, const struct err *err);
-	/* The record is lent for the call; the run is gone after it. */
+	/* The record is lent for the call; run_find() knows the run no more. */
 	void (*ended)(struct run_wait *wait, const struct run_record *record);
 };
 
@@ -67,7 +68,7 @@ struct run_wait {
  */
 int run_submit(struct runs *runs, struct str body, struct run_wait *wait, bool *ret_is_async,
 	       struct err *err);
-/* One that is not over. */
+/* One whose end is not stored. */
 struct run *run_find(struct runs *runs, const struct sandbox_id *id);
 const struct sandbox_id *run_id(const struct run *run);
 void run_join(struct run *run, struct run_wait *wait);

@@ -150,6 +150,9 @@ static void on_report(struct context_call *call, const struct kernel_report *rep
 				       report->error.message.len))
 		return;
 	switch (report->kind) {
+	case KERNEL_CHECKED:
+		run->is_checked = true;
+		break;
 	case KERNEL_LOG:
 		run_log_add(&run->log, report->log.level, report->log.message, registry_now_ms());
 		break;
@@ -443,6 +446,10 @@ static void on_ended(struct context_call *call, const struct context_end *end)
 	}
 	if (end->reason == CONTEXT_COMPLETED) {
 		on_completed(run, end->is_error);
+		return;
+	}
+	if (run->record.is_pooled && !run->is_checked) { /* it died unseen when it was taken */
+		run_again(run);
 		return;
 	}
 	verdict = verdict_of(run, end);

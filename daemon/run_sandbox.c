@@ -8,12 +8,37 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "daemon/handle_sandbox.h"
 #include "daemon/pool.h"
 #include "daemon/registry.h"
 #include "daemon/run_state.h"
+#include "daemon/trust.h"
 
 /* If nothing else removes it: it counts while the sandbox has no container. */
 #define LEFT_MS (3600ULL * 1000)
+
+int run_make_id(struct sandbox_id *ret)
+{
+	struct sandbox_id made;
+	int r = handle_make_id(&made);
+
+	if (r == 0)
+		snprintf(ret->text, sizeof(ret->text), "run-%.26s", made.text);
+	return r;
+}
+
+int run_settle_limits(const struct runs *runs, enum trust trust, struct settings_limits *limits,
+		      struct err *err)
+{
+	struct settings settings = {.trust = trust, .is_ephemeral = true, .limits = *limits};
+	int r = trust_settle(runs->registry, NULL, &settings, err);
+
+	if (r < 0)
+		return r;
+	run_limits_fill(&settings.limits);
+	*limits = settings.limits;
+	return 0;
+}
 
 int run_sandbox_settings(struct settings *ret, struct str label)
 {
@@ -86,6 +111,12 @@ static void leave_pooled(struct run *run)
 	run->record.sandbox = run->record.id;
 }
 
+int run_sandbox_replace(struct run *run, struct err *err)
+{
+	leave_pooled(run);
+	return make(run, err);
+}
+
 static void on_settled(void *arg, int result, const struct err *err)
 {
 	struct run *run = arg;
@@ -101,8 +132,7 @@ static void on_settled(void *arg, int result, const struct err *err)
 	}
 	if (result < 0) {
 		log_info("run=%s gets no warm sandbox: %s", run->record.id.text, err->sentence);
-		leave_pooled(run);
-		r = make(run, &why);
+		r = run_sandbox_replace(run, &why);
 	}
 	if (r != 0)
 		run_started(run, r < 0 ? &why : NULL);

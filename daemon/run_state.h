@@ -41,6 +41,7 @@ struct run {
 	enum run_phase phase;
 	bool is_active;     /* it has one of the places */
 	bool is_ending;     /* its end is decided */
+	bool is_told;       /* and stored: from now on the store tells of it */
 	bool has_sandbox;   /* one was asked for, and is not gone */
 	bool is_left;       /* it could not be removed */
 	struct arena arena; /* of the request */
@@ -67,7 +68,9 @@ struct run {
 	struct str value;        /* of the call under way, as JSON; "": none came */
 	struct str error;        /* the same */
 	struct run_error failed; /* what `error` was made of, if the disk may be its cause */
-	bool has_begun, is_disk_suspect, is_heap_full;
+	bool has_begun;
+	bool is_checked; /* its code is good, and may have run */
+	bool is_disk_suspect, is_heap_full;
 };
 
 /* Its end is decided: the first one counts. `error` may be NULL, or a JSON text of `said`. */
@@ -77,6 +80,8 @@ void run_end_error(struct run *run, enum run_status status, const struct run_err
 void run_settle(struct run *run);
 /* Its sandbox runs, and has its settings; or `err` says why not. */
 void run_started(struct run *run, const struct err *err);
+/* Its sandbox of the pool is no good, and none of its code was in there. */
+void run_again(struct run *run);
 int run_make_id(struct sandbox_id *ret);
 /* The code begins. */
 void run_began(struct run *run);
@@ -92,6 +97,8 @@ struct str run_keep_error(struct run *run, const struct run_error *error);
 int run_sandbox_settings(struct settings *ret, struct str label);
 /* run_sandbox.c: where its sandbox comes from, and where it goes. As sandbox_use() returns. */
 int run_sandbox_take(struct run *run, struct err *err);
+/* A fresh one, in place of that of the pool. */
+int run_sandbox_replace(struct run *run, struct err *err);
 struct sandbox *run_sandbox(const struct run *run);
 /* 1: it is gone, or there was none; 0: run->gone is told; negative: it cannot be removed now. */
 int run_sandbox_give_back(struct run *run, struct err *err);

@@ -7,7 +7,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
 
 # pylint: disable=wrong-import-position
-from ground import check, equal  # noqa: E402
+from ground import check, equal, until  # noqa: E402
 
 KEYS = {"id", "task_id", "status", "language", "result", "logs", "logs_dropped", "error", "tests", "metrics",
         "timeout_ms", "metadata", "sandbox", "pooled", "trust", "created_at", "started_at", "ended_at"}
@@ -24,7 +24,7 @@ def run(g, code, language="python", **options):
     equal(reply.status, 200, f"{code[:200]!r}: {reply}")
     record = reply.json()
     equal(set(record), KEYS, "fields of a record")
-    equal([s["id"] for s in g.list_all() if s["id"] == record["sandbox"]], [], "its sandbox")
+    until(lambda: record["sandbox"] not in [s["id"] for s in g.list_all()], "its sandbox to go")
     return record
 
 

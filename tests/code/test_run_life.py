@@ -73,7 +73,7 @@ def test_client_goes(g):
     connection.close()
     end = wait(g, found[0]["id"])
     equal(end["status"], "cancelled", str(end))
-    equal(g.list_all(), [], "sandboxes")
+    until(lambda: not g.list_all(), "the sandboxes to go")
 
 
 def test_sandbox_deleted(g):
@@ -178,6 +178,7 @@ def test_keeper_dies(g):
     """Without the keeper a sandbox cannot be removed: that is done when it is back."""
     before = g.state_of_things()
     for _ in range(3):
+        until(lambda: g.get("/v1/info").json()["keeper"]["answers"], "the keeper")
         record = begin(g, ENDLESS)
         await_output(g, record["id"])
         g.kill_keeper()
@@ -195,7 +196,7 @@ def test_init_dies(g):
     os.kill(g.inits()[0], signal.SIGKILL)
     end = wait(g, record["id"], timeout_ms=60000)
     check(end["status"] in ("lost", "failed", "cancelled") and end["error"], end)
-    equal(g.list_all(), [], "sandboxes")
+    until(lambda: not g.list_all(), "the sandboxes to go")
 
 
 def test_reload(g):
@@ -244,7 +245,7 @@ def test_many(g):
     wrong = [r for i, r in enumerate(records) if r.get("result") != i * i]
     check(not wrong, len(wrong), wrong[:2])
     equal(metric(g, 'berth_runs_total{status="completed"}'), MANY, "counted")
-    equal((metric(g, "berth_runs_active"), metric(g, "berth_runs_waiting")), (0, 0), "nobody is left")
+    until(lambda: (metric(g, "berth_runs_active"), metric(g, "berth_runs_waiting")) == (0, 0), "all of them to go")
     g.check_same(before)
 
 
