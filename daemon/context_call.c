@@ -207,18 +207,20 @@ void context_call_signal(struct context *c)
 		send_signal(c);
 }
 
-/* What it says must come, whoever listens: its end is in it. */
+/* What it says must come, whoever listens: its end is in it. It may come at once, if only the
+ * pause has held it back: nothing can follow. */
 static void interrupt(struct context *c)
 {
+	struct kernel *paused = c->is_paused ? c->kernel : NULL;
+
 	if (c->state != CONTEXT_BUSY || c->is_done || c->signals || c->is_signal_due ||
 	    c->is_unsent)
 		return;
-	if (c->is_paused) {
-		c->is_paused = false;
-		c->is_dropping = true;
-		exec_resume(c->kernel->exec);
-	}
+	c->is_dropping |= c->is_paused;
+	c->is_paused = false;
 	send_signal(c);
+	if (paused)
+		exec_resume(paused->exec);
 }
 
 void context_call_late(struct context *c)

@@ -201,7 +201,8 @@ static void change(struct exchange *x, const struct sandbox_id *id,
 
 	if (c)
 		c->answer = answer;
-	if (!c || (!sb && registry_make(c->registry, id, &sb, &err) < 0)) {
+	if (!c || (!sb && registry_make(c->registry, id, &sb, &err) < 0) ||
+	    handle_check_free(sb, &err) < 0) {
 		settings_close(&request->settings);
 		if (c)
 			finish(c, NULL, &err);

@@ -186,21 +186,30 @@ static void on_stored(struct run_wait *wait, const struct err *err)
 	}
 }
 
+static void join(struct run_call *c, struct run *run)
+{
+	c->wait.stored = on_stored;
+	c->wait.ended = on_ended;
+	exchange_on_gone(c->x, on_gone, c);
+	run_join(run, &c->wait);
+}
+
 /* The same key again: the run that it has begun, over or not. */
 static void answer_again(struct run_call *c, bool is_async)
 {
 	struct run *run = run_find(c->berthd->runs, &c->id);
 
-	if (!run) {
-		read_stored(c);
-	} else if (is_async) {
+	if (is_async)
 		c->status = 202;
+	if (!run) {
+		c->status = 200;
+		read_stored(c);
+	} else if (is_async && run_is_stored(run)) {
 		reply_now(c, run);
 		free_call(c);
 	} else {
-		c->wait.ended = on_ended;
-		exchange_on_gone(c->x, on_gone, c);
-		run_join(run, &c->wait);
+		c->is_async = is_async;
+		join(c, run);
 	}
 }
 
@@ -322,9 +331,7 @@ static void on_timeout(uv_timer_t *timer)
 
 static void await(struct run_call *c, struct run *run, uint64_t timeout_ms)
 {
-	c->wait.ended = on_ended;
-	exchange_on_gone(c->x, on_gone, c);
-	run_join(run, &c->wait);
+	join(c, run);
 	if (timeout_ms == UINT64_MAX)
 		return;
 	uv_timer_init(registry_loop(c->berthd->registry), &c->timeout);

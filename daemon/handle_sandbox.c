@@ -81,6 +81,25 @@ static int check_wake(struct exchange *x, const struct sandbox *sb, struct err *
 		       "generation %" PRIu64 " of the sandbox has ended", sb->generation);
 }
 
+int handle_check_free(const struct sandbox *sb, struct err *err)
+{
+	if (!sb->is_reserved)
+		return 0;
+	return err_set(err, -EBUSY, ERR_CONFLICT,
+		       "\"%s\" is the sandbox of a run, or kept warm for one: nobody else can use "
+		       "it; DELETE ends it",
+		       sb->id.text);
+}
+
+/* To look at it, or to end it. */
+static bool is_harmless(struct exchange *x, bool is_made)
+{
+	enum http_method method = exchange_head(x)->method;
+
+	return !is_made && (method == HTTP_METHOD_GET || method == HTTP_METHOD_HEAD ||
+			    method == HTTP_METHOD_DELETE);
+}
+
 int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct err *err)
 {
 	struct registry *registry = registry_of(x);
@@ -99,6 +118,8 @@ int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct e
 			       "there is no sandbox \"%s\" any more", id.text);
 	if (!*ret)
 		return registry_make(registry, &id, ret, err); /* its first start stores it */
+	if (!is_harmless(x, is_made) && handle_check_free(*ret, err) < 0)
+		return -EBUSY;
 	r = handle_check_generation(x, *ret, err);
 	return r == 0 && is_made ? check_wake(x, *ret, err) : r;
 }

@@ -17,6 +17,9 @@
  */
 int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct err *err);
 
+/* ERR_CONFLICT for one that belongs to a run: what others do in it would be in the run's result. */
+int handle_check_free(const struct sandbox *sb, struct err *err);
+
 /* The ID that the path names, folded. */
 int handle_path_id(struct exchange *x, struct sandbox_id *ret, struct err *err);
 

@@ -138,6 +138,7 @@ static int start(struct pooled *p, struct err *err)
 	}
 	settings_close(&sb->settings);
 	sb->settings = settings; /* its start stores them */
+	sb->is_reserved = true;
 	r = sandbox_use(sb, &p->use, err);
 	if (r < 0)
 		sandbox_discard(sb);

@@ -154,6 +154,9 @@ static void note_left(struct run *run, const struct err *err)
 	log_warn("run=%s its sandbox could not be removed, that is tried again: %s",
 		 run->record.id.text, err->sentence);
 	run->is_left = true;
+	if (run->is_calling) /* the code may go on for long */
+		context_abandon(&run->call);
+	run->is_calling = false;
 }
 
 static void on_removed(struct sandbox_wait *wait, struct sandbox *sb, const struct err *err)
@@ -193,6 +196,7 @@ static void remove_it(struct run *run)
 	if (!run->is_storing)
 		log_error("run=%s its end is not stored: too much is being stored",
 			  run->record.id.text);
+	run->is_removing = true; /* whoever is told of it meanwhile */
 	r = run_sandbox_give_back(run, &err);
 	run->is_removing = r == 0;
 	if (r < 0)
@@ -350,8 +354,12 @@ void run_again(struct run *run)
 
 static void start_next(struct runs *runs)
 {
+	if (runs->is_starting) /* one that ended at once: whoever started it goes on */
+		return;
+	runs->is_starting = true;
 	while (!runs->is_stopping && runs->active_len < runs->max && !list_is_empty(&runs->waiting))
 		start(list_entry(runs->waiting.next, struct run, link));
+	runs->is_starting = false;
 }
 
 static void on_added(void *arg, int result, const struct err *err)
@@ -364,10 +372,11 @@ static void on_added(void *arg, int result, const struct err *err)
 	list_for_each_safe (node, &run->waits) {
 		struct run_wait *wait = list_entry(node, struct run_wait, link);
 
-		if (result < 0)
+		if (result < 0) {
 			list_remove(&wait->link);
-		if (wait->stored)
-			wait->stored(wait, result < 0 ? err : NULL);
+			wait->run = NULL;
+		}
+		wait->stored(wait, result < 0 ? err : NULL);
 	}
 	if (result < 0) {
 		stop_waiting(run);
@@ -485,6 +494,11 @@ struct run *run_find(struct runs *runs, const struct sandbox_id *id)
 	struct run *run = find_in(&runs->others, id);
 
 	return run ? run : find_in(&runs->waiting, id);
+}
+
+bool run_is_stored(const struct run *run)
+{
+	return run->phase != RUN_PHASE_STORING;
 }
 
 const struct sandbox_id *run_id(const struct run *run)

@@ -56,7 +56,7 @@ void runs_count(const struct runs *runs, unsigned *ret_waiting, unsigned *ret_ac
 struct run_wait {
 	struct list link;
 	struct run *run;
-	/* It is stored; or `err` says why not, and there is no run. NULL: nobody needs to know. */
+	/* It is stored; or `err` says why not, and there is no run. For whoever joins before. */
 	void (*stored)(struct run_wait *wait, const struct err *err);
 	/* The record is lent for the call; run_find() knows the run no more. */
 	void (*ended)(struct run_wait *wait, const struct run_record *record);
@@ -70,6 +70,7 @@ int run_submit(struct runs *runs, struct str body, struct run_wait *wait, bool *
 	       struct err *err);
 /* One whose end is not stored. */
 struct run *run_find(struct runs *runs, const struct sandbox_id *id);
+bool run_is_stored(const struct run *run);
 const struct sandbox_id *run_id(const struct run *run);
 void run_join(struct run *run, struct run_wait *wait);
 void run_leave(struct run_wait *wait);

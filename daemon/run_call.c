@@ -16,6 +16,8 @@
 #define REPORT_SIZE 32                             /* what each counts for, however small it is */
 #define SAID_MAX    (RUN_VALUES_MAX + 1024 * 1024) /* of values, and errors beside them */
 
+static const char stopped[] = "its sandbox was stopped or deleted meanwhile";
+
 static void on_began(struct context_call *call);
 static void on_output(struct context_call *call, bool is_stderr, struct str bytes);
 static void on_report(struct context_call *call, const struct kernel_report *report);
@@ -180,8 +182,14 @@ static void fail_call(struct run *run, const struct err *err)
 
 static void enter(struct run *run, const struct kernel_order *order)
 {
+	struct sandbox *sb = run_sandbox(run);
 	struct err err;
 
+	if (!sb || sb->state == SANDBOX_COLD || sandbox_is_leaving(sb)) {
+		run_end_error(run, RUN_CANCELLED,
+			      &(struct run_error){.code = "cancelled", .message = str_of(stopped)});
+		return;
+	}
 	run->value = run->error = STR("");
 	run->is_disk_suspect = false;
 	run->call = (struct context_call){.ops = &call_ops, .order = *order};
@@ -419,8 +427,7 @@ static struct verdict verdict_of(const struct run *run, const struct context_end
 					"the code has broken the line on which its results come"};
 	case CONTEXT_INTERRUPTED:
 	case CONTEXT_KILLED:
-		return (struct verdict){RUN_CANCELLED, "cancelled",
-					"its sandbox was stopped or deleted meanwhile"};
+		return (struct verdict){RUN_CANCELLED, "cancelled", stopped};
 	case CONTEXT_NOT_STARTED:
 		return (struct verdict){RUN_FAILED, "start_failed",
 					"the language could not be started"};

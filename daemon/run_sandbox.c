@@ -92,6 +92,7 @@ static int make(struct run *run, struct err *err)
 	run->has_sandbox = true;
 	settings_close(&sb->settings);
 	sb->settings = settings; /* its start stores them */
+	sb->is_reserved = true;
 	r = sandbox_use(sb, &run->use, err);
 	if (r < 0) {
 		run->has_sandbox = false;
@@ -117,6 +118,14 @@ int run_sandbox_replace(struct run *run, struct err *err)
 	return make(run, err);
 }
 
+/* What was to be set for one that has ended is no failure. */
+static bool is_there(const struct run *run)
+{
+	const struct sandbox *sb = run_sandbox(run);
+
+	return sb && sb->state == SANDBOX_RUNNING && !sandbox_is_leaving(sb);
+}
+
 static void on_settled(void *arg, int result, const struct err *err)
 {
 	struct run *run = arg;
@@ -130,8 +139,9 @@ static void on_settled(void *arg, int result, const struct err *err)
 		run_settle(run);
 		return;
 	}
-	if (result < 0) {
-		log_info("run=%s gets no warm sandbox: %s", run->record.id.text, err->sentence);
+	if (result < 0 || !is_there(run)) {
+		log_info("run=%s gets no warm sandbox: %s", run->record.id.text,
+			 result < 0 ? err->sentence : "it has ended");
 		r = run_sandbox_replace(run, &why);
 	}
 	if (r != 0)

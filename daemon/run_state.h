@@ -32,6 +32,7 @@ struct runs {
 	struct pool *pool;
 	struct list leftovers; /* of run_recover.c */
 	bool is_stopping;
+	bool is_starting; /* those that wait */
 };
 
 struct run {

@@ -98,6 +98,7 @@ struct sandbox {
 	struct sandbox_failure last_failure;
 	struct sandbox_oom last_oom;
 	bool is_ephemeral; /* the disk of its last life was in memory, whatever is set by now */
+	bool is_reserved;  /* a run's, or kept warm for one: others may look at it, and delete it */
 	bool is_strict;    /* of this life: SIGSYS is the filter's, see daemon/trust.h */
 	uint64_t oom_seen; /* kills of this life that were noted */
 	/* Of background output, and since when by the loop's clock: see exec_kept_pull(). */

@@ -138,9 +138,9 @@ static int write_input(struct json_writer *w, struct arena *arena, const char *i
 	cleanup(buf_close) struct buf wrapped;
 	struct str value = {NULL, 0};
 
+	buf_init(&wrapped, BODY_MAX);
 	if (!input)
 		return 0;
-	buf_init(&wrapped, BODY_MAX);
 	/* The new line ends whatever is meant to end this before its end. */
 	if (buf_printf(&wrapped, "{\"v\":%s\n}", input) < 0 ||
 	    json_parse(arena, (struct str){buf_at(&wrapped), buf_len(&wrapped)}, fields, &value,

@@ -9,7 +9,7 @@ sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
 from code_api import begin, contexts, make, out, run, value  # noqa: E402
-from ground import IS_SANITIZED, Peak, check, equal, main, memory_of  # noqa: E402
+from ground import IS_SANITIZED, Peak, check, equal, main, memory_of, until  # noqa: E402
 
 REASONS = ("completed", "bad_report", "exited", "timeout", "killed")
 
@@ -134,6 +134,15 @@ def test_broken_pipes(g):
     equal(contexts(g)["default-python"]["state"], "ready", "state")
 
 
+def test_dies_unread(g):
+    """Nobody reads, its interpreter dies, and what it had started goes on printing: its time ends the call."""
+    flood = "import os, subprocess, time\nsubprocess.Popen(['yes', 'x' * 4000])\ntime.sleep(1)\nos.kill(os.getpid(), 9)"
+    with begin(g, flood, timeout_ms=3000) as stream:
+        until(lambda: g.get("/v1/sandbox/a/context").json()["contexts"][0]["state"] != "busy", "its end")
+        check(any(event == "done" for event, _ in stream), "an end")
+    equal(value(g, "3"), "3", "the next call")
+
+
 def test_slow_reader(g):
     """A client that does not read holds up its own call alone, and a timeout ends that."""
     flood = begin(g, "import os\nwhile True: os.write(1, b'x' * 65536)", timeout_ms=2000)
@@ -147,7 +156,7 @@ def test_slow_reader(g):
 
 
 TESTS = [test_streams_replaced, test_forged_reports, test_garbage, test_endless_line, test_pretended_end, test_broken_pipes,
-         test_slow_reader]
+         test_dies_unread, test_slow_reader]
 
 if __name__ == "__main__":
     main(TESTS)

@@ -11,7 +11,7 @@ sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
 from ground import at_once, check, equal, main, until  # noqa: E402
-from run_api import fails, run  # noqa: E402
+from run_api import begin, fails, run, wait  # noqa: E402
 
 SELF = "import os\nos.path.exists('/workspace/mark'), open('/workspace/mark', 'w').write('x'), os.getpid()\n"
 
@@ -122,6 +122,41 @@ def test_dies(g):
     equal((record["status"], record["result"]), ("completed", 7), str(record))
 
 
+def test_dies_meanwhile(g):
+    """One that dies while it gets what the run has asked for: the run has a fresh one."""
+    restart(g, 1)
+    for _ in range(3):
+        full(g, 1)
+        keeper = g.keeper()
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            record = begin(g, "7", limits={"pids": 50} if g.mode == "root" else {})
+            until(lambda: stats(g)["assigned"] == 1 or g.get(f"/v1/runs/{record['id']}").json()["ended_at"], "it to be taken")
+            os.kill(g.inits()[0], signal.SIGKILL)
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        end = wait(g, record["id"], timeout_ms=30000)
+        equal((end["status"], end["result"]), ("completed", 7), str(end))
+
+
+def test_nobody_else(g):
+    """What is kept for a run can be seen and deleted, but not used: it is fresh when the run comes."""
+    restart(g, 1)
+    full(g, 1)
+    one = f"/v1/sandbox/{g.list_all()[0]['id']}"
+    for method, path, body in (("POST", "/exec", {"argv": ["touch", "/workspace/mark"]}), ("PUT", "/file/workspace/mark", "x"),
+                               ("GET", "/file/etc/passwd", None), ("POST", "/code", {"code": "1", "language": "python"}),
+                               ("POST", "/context", {"language": "bash"}), ("POST", "/sleep", {}), ("POST", "/start", None),
+                               ("POST", "/processes", {"argv": ["sleep", "60"]}), ("PUT", "/port/8000", {}), ("POST", "/session", {}),
+                               ("PUT", "", {"limits": {"pids": 20}}), ("GET", "/running", None)):
+        reply = g.request(method, one + path, body)
+        equal((reply.status, reply.json()["code"]), (409, "conflict"), f"{method} {path}")
+        check("run" in reply.json()["error"], reply)
+    equal((g.get(one).status, g.get(one + "/stats").status), (200, 200), "to look at it")
+    record = run(g, SELF)
+    equal((record["pooled"], record["result"][0], one.endswith(record["sandbox"])), (True, False, True), str(record))
+
+
 def test_crash(g):
     """kill -9 of berthd: the next one removes what is left."""
     before = g.state_of_things()
@@ -139,4 +174,4 @@ def test_crash(g):
 
 
 if __name__ == "__main__":
-    main([test_off, test_taken_once, test_settings, test_routes, test_dies, test_crash])
+    main([test_off, test_taken_once, test_settings, test_routes, test_dies, test_dies_meanwhile, test_nobody_else, test_crash])

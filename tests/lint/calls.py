@@ -61,6 +61,20 @@ def check_cloexec(tree):
             yield Finding(path, line, f"{name}() without \"e\"", name)
 
 
+def check_cleanup(tree):
+    """What is cleaned up at a return must be something by then."""
+    declared = re.compile(r"^\s*cleanup\w*(?:\([^)\n]*\))?\s[^=;()\n]*?(\w+);$", re.MULTILINE)
+    for path in tree.paths(".c", ".h"):
+        code = tree.code(path)
+        for match in declared.finditer(code):
+            end = code.find("\n}", match.end())
+            rest = code[match.end():end if end >= 0 else len(code)]
+            used, left = (re.search(rf"\b{word}\b", rest) for word in (match[1], "return"))
+            if left and (not used or left.start() < used.start()):
+                yield Finding(path, line_of(code, match.end()), f"a return comes before {match[1]} is "
+                              "something that can be cleaned up", match[1])
+
+
 def body(statement, path="daemon/a.c"):
     return {path: f"void a(void)\n{{\n\t{statement}\n}}\n"}
 
@@ -71,6 +85,10 @@ RULES = [
     ]),
     Rule("exit", check_exit, [("exit() in daemon", body("exit(1);")),
                               ("exit() in base", body("if (x) exit (1);", "base/a.c"))]),
+    Rule("cleanup", check_cleanup, [
+        ("a return before it", body("cleanup(buf_close) struct buf b;\n\n\tif (x)\n\t\treturn;\n\tbuf_init(&b, 1);")),
+        ("a pointer", body("cleanup_free char *p;\n\tint r = f();\n\n\tif (r < 0)\n\t\treturn;\n\tp = g();")),
+    ]),
     Rule("cloexec", check_cloexec, [
         ("open()", body('fd = open("CLOEXEC", O_RDONLY /* O_CLOEXEC */);')),
         ("open() on two lines", body("fd = open(path,\n\t\t  O_RDONLY | f(O_CREAT), 0600);")),
@@ -91,5 +109,7 @@ GOOD = {
                   '\tx.accept(y);\n\t_exit(1);\n\tuv_accept(a, b);\n\tfopen(path, "re");\n'
                   '\tfcntl(1, F_DUPFD_CLOEXEC, 3);\n\tsocket(AF_UNIX,\n\t       SOCK_STREAM | '
                   'SOCK_CLOEXEC, 0);\n}\n',
+    "daemon/b.c": "int b(void)\n{\n\tcleanup(buf_close) struct buf b;\n\tcleanup_fd int fd = -1;\n\n\tbuf_init(&b, 1);\n"
+                  "\tif (fd < 0)\n\t\treturn 1;\n\treturn 0;\n}\n",
     "cmd/berth/main.c": "int main(void)\n{\n\texit(1);\n}\n",
 }
