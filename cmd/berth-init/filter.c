@@ -1,6 +1,7 @@
 #include "cmd/berth-init/filter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -67,12 +68,17 @@ static const struct {
 	{SYS_rt_tgsigqueueinfo, 2},
 };
 
+#define SENDER_STEPS 5
+#define OWNER_STEPS  7
+
 struct program {
 	struct sock_filter code[128];
 	unsigned short len;
 };
 
-_Static_assert(8 + 2 * array_len(fatal) + 5 + 5 * array_len(senders) + 1 <= 128, "all of it fits");
+_Static_assert(8 + 2 * array_len(fatal) + 5 + SENDER_STEPS * array_len(senders) + OWNER_STEPS + 1 <=
+		       128,
+	       "all of it fits");
 
 static void load(struct program *p, size_t offset)
 {
@@ -133,6 +139,14 @@ static void add_strict(struct program *p)
 		answer(p, SECCOMP_RET_ERRNO | EPERM);
 		answer(p, SECCOMP_RET_ALLOW);
 	}
+	/* A descriptor that is ready can have it sent to anybody. */
+	when(p, BPF_JEQ, SYS_fcntl, OWNER_STEPS - 1);
+	load(p, offset_of_argument(1));
+	when(p, BPF_JEQ, F_SETSIG, 3);
+	load(p, offset_of_argument(2));
+	when(p, BPF_JEQ, SIGSYS, 1);
+	answer(p, SECCOMP_RET_ERRNO | EPERM);
+	answer(p, SECCOMP_RET_ALLOW);
 }
 
 int filter_apply(bool is_strict)

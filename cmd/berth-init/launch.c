@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "cmd/berth-init/domain.h"
 #include "cmd/berth-init/filter.h"
 #include "cmd/berth-init/raw.h"
 
@@ -154,7 +155,10 @@ static int take_cwd(struct launch *l)
 static int take_filter(struct launch *l)
 {
 	sigset_t none;
-	int error = filter_apply(l->launcher->is_strict);
+	int error = l->fds[3] >= 0 ? domain_enter() : 0;
+
+	if (error == 0)
+		error = filter_apply(l->launcher->is_strict);
 
 	sigemptyset(&none);
 	if (error == 0 && sigprocmask(SIG_SETMASK, &none, NULL) < 0)

@@ -82,6 +82,46 @@ def test_forged_reports(g):
     check(not any(name == "result" and data["text"] != "'mine'" for name, data in rest), rest)
 
 
+# Looks into every other process of its user, from before it has begun until the file is there.
+PROBE = """
+import os, ctypes, time
+opened, seen, me = [], set(), os.getpid()
+print('on', flush=True)
+while not os.path.exists('/workspace/%s'):
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        if int(pid) in (1, me): continue
+        seen.add(int(pid))
+        for name in ('mem', 'environ', 'fd/0', 'fd/1', 'fd/3', 'fd/4'):
+            try: os.close(os.open(f'/proc/{pid}/{name}', os.O_RDONLY if name == 'environ' else os.O_RDWR if name == 'mem' else os.O_WRONLY | os.O_NONBLOCK))
+            except OSError: continue
+            opened.append((pid, name))
+for pid in seen:
+    if ctypes.CDLL(None).ptrace(16, pid, 0, 0) == 0: opened.append((pid, 'ptrace'))
+len(seen), opened
+"""
+
+
+def test_out_of_reach(g):
+    """Whoever runs in one context cannot look into the interpreter of another, from its first moment on, whatever its user and trust."""
+    for trust in (None, "untrusted"):
+        sandbox = f"s-{trust}".lower()
+        if trust:
+            equal(g.request("PUT", f"/v1/sandbox/{sandbox}", {"trust": trust}).status, 200, "trust")
+        prober = make(g, id="prober", language="python", sandbox=sandbox)["id"]
+        with begin(g, PROBE % "end", context=prober, sandbox=sandbox) as probe:
+            equal(next(probe)[0], "stdout", "it looks")
+            for language in ("python", "javascript", "bash"):
+                victim = make(g, id=f"victim-{language}", language=language, sandbox=sandbox)["id"]
+                answer = run(g, "1" if language != "bash" else "mkdir -p /tmp/y && touch /tmp/x && mv /tmp/x /tmp/y && ln /tmp/y/x /workspace/x", context=victim,
+                             sandbox=sandbox)
+                equal((answer["reason"], answer["error"]), ("completed", None), str(answer))
+            equal(run(g, "touch /workspace/end", context="victim-bash", sandbox=sandbox)["error"], None, "end")
+            result = [data["text"] for name, data in probe if name == "result"]
+        count, opened = json.loads(result[0].replace("(", "[").replace(")", "]").replace("'", '"'))
+        check(count >= 3, f"it has seen {count} others")
+        equal(opened, [], f"what it could open, trust {trust}")
+
+
 def test_garbage(g):
     """A kernel that says what makes no sense is replaced, and the answer says so."""
     for garbage in ("b'\\n'", "b'{}\\n'", "b'[]\\n'", "b'\\xff\\n'", "b'{\"ready\":true,\"pid\":1}\\n'",
@@ -155,7 +195,7 @@ def test_slow_reader(g):
     equal((rest[-1][0], rest[-1][1]["reason"]), ("done", "timeout"), rest[-1])
 
 
-TESTS = [test_streams_replaced, test_forged_reports, test_garbage, test_endless_line, test_pretended_end, test_broken_pipes,
+TESTS = [test_streams_replaced, test_forged_reports, test_out_of_reach, test_garbage, test_endless_line, test_pretended_end, test_broken_pipes,
          test_dies_unread, test_slow_reader]
 
 if __name__ == "__main__":

@@ -161,6 +161,10 @@ def test_no_other_cause(g):
                    "signal.pidfd_send_signal(os.pidfd_open(os.getpid()), 31)", "os.kill(0, 31)"):
         done = g.exec("u", ["python3", "-c", f"import os, signal, threading\ntry:\n  {sender}\nexcept PermissionError: print('no')"])
         equal((done.reason, done.stdout), ("exited", b"no\n"), sender)
+    by_pipe = ("import fcntl, os\nchild = os.fork() or os.execlp('sleep', 'sleep', '1000')\nr, w = os.pipe()\n"
+               "fcntl.fcntl(r, fcntl.F_SETOWN, child)\ntry:\n  fcntl.fcntl(r, 10, 31)\nexcept PermissionError: print('no')\n"
+               "fcntl.fcntl(r, 10, 15)\nfcntl.fcntl(r, fcntl.F_SETFL, os.O_ASYNC)\nos.write(w, b'x')\nprint(os.wait()[1])")
+    equal(g.out("u", ["python3", "-c", by_pipe]), "no\n15\n", "what a descriptor sends")
     equal(g.out("u", "sleep 1000 & kill $!; wait $!; echo $?"), "143\n", "other signals")
     process.start(g, "u", ["sleep", "1000"], id="p")
     equal(g.request("POST", "/v1/sandbox/u/processes/p/kill", {"signal": signal.SIGSYS}).status, 204, "sent")
