@@ -44,6 +44,7 @@ static const char *const etc_names[] = {
 	"login.defs",
 	"magic",
 	"magic.mime",
+	"matplotlibrc",
 	"mime.types",
 	"nsswitch.conf",
 	"os-release",

@@ -17,6 +17,7 @@
 #define SAID_MAX    (RUN_VALUES_MAX + 1024 * 1024) /* of values, and errors beside them */
 
 static const char stopped[] = "its sandbox was stopped or deleted meanwhile";
+static const char memory_sentence[] = "the code needed more memory than limits.memory allows";
 
 static void on_began(struct context_call *call);
 static void on_output(struct context_call *call, bool is_stderr, struct str bytes);
@@ -113,6 +114,15 @@ static bool has_word(struct str text, const char *const *words)
 	return false;
 }
 
+/* Code of bash runs in a process of its own, whose death its kernel tells as a status. */
+static bool is_shell_killed(const struct run *run, const struct kernel_error *e)
+{
+	const struct sandbox *sb = run_sandbox(run);
+
+	return run->request.language == KERNEL_BASH && str_eq(e->message, STR("exit status 137")) &&
+	       sb && sandbox_oom_kills(sb) > 0;
+}
+
 static const char *code_of(const struct kernel_error *e)
 {
 	/* What a kernel says of a value that no line could hold. */
@@ -139,6 +149,9 @@ static void take_error(struct run *run, const struct kernel_error *e)
 		.column = e->column,
 	};
 
+	if (is_shell_killed(run, e))
+		error = (struct run_error){.code = RUN_SANDBOX_MEMORY_LIMIT,
+					   .message = STR(memory_sentence)};
 	run->error = run_keep_error(run, &error);
 	run->is_disk_suspect = has_word(e->message, full);
 }
@@ -397,8 +410,7 @@ static struct verdict verdict_of_exit(const struct run *run, const struct contex
 	const struct sandbox *sb = run_sandbox(run);
 
 	if (end->signal == SIGKILL && sb && sandbox_oom_kills(sb) > 0)
-		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT,
-					"the code needed more memory than limits.memory allows"};
+		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT, memory_sentence};
 	if (run->is_heap_full && (end->signal == SIGABRT || end->signal == SIGTRAP))
 		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT,
 					"the heap of JavaScript is full: it may hold a part of "
@@ -411,8 +423,7 @@ static struct verdict verdict_of(const struct run *run, const struct context_end
 {
 	switch (end->reason) {
 	case CONTEXT_OOM:
-		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT,
-					"the code needed more memory than limits.memory allows"};
+		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT, memory_sentence};
 	case CONTEXT_CPU_LIMIT:
 		return (struct verdict){RUN_FAILED, RUN_SANDBOX_CPU_LIMIT,
 					"the code has used up its limits.cpu_time_ms"};

@@ -290,17 +290,6 @@ def test_large(g):
     equal(value(g, "len(s)"), "3000000", "after it")
 
 
-def test_oom(g):
-    """Code that takes too much memory ends its interpreter, and why is told."""
-    equal(g.request("PUT", "/v1/sandbox/a", {"limits": {"memory": "128M"}}).status // 100, 2, "settings")
-    answer = run(g, "x = bytearray(1 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1")
-    check(answer["reason"] == "oom" or "memory" in answer.get("message", "") or answer["error"]["name"] == "MemoryError", answer)
-    equal(value(g, "1 + 1"), "2", "after it")
-
-
-test_oom.modes = ("root",)  # others cannot limit memory here
-
-
 def test_stop_and_sleep(g):
     """A frozen sandbox keeps its contexts; a stopped one has them listed, and the next call is fresh."""
     make(g, id="c", language="python")
@@ -419,7 +408,7 @@ def test_long_order_cut(g):
 TESTS = [
     test_state_lasts, test_values, test_order, test_streams, test_errors, test_requests, test_defaults, test_place,
     test_side_by_side, test_timeouts_keep, test_timeouts_replace, test_interrupt, test_background_stays, test_client_gone,
-    test_exits, test_no_interpreter, test_output_is_bounded, test_large, test_oom, test_stop_and_sleep, test_holds,
+    test_exits, test_no_interpreter, test_output_is_bounded, test_large, test_stop_and_sleep, test_holds,
     test_deleted_meanwhile, test_many, test_stats, test_adoption, test_adoption_of_what_hangs, test_long_order_cut,
 ]
 

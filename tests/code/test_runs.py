@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
 sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
+from greed import greedy  # noqa: E402
 from ground import check, equal, main  # noqa: E402
 from run_api import fails, get, messages, post, run, value  # noqa: E402
 
@@ -231,12 +232,14 @@ def test_memory(g):
         reply = post(g, "1", limits={"memory": "64M"}).json()
         equal((reply["status"], reply["error"]["code"]), ("failed", "unsupported"), str(reply))
         return
-    fails(g, "x = bytearray(10 << 30)\nfor i in range(0, len(x), 4096):\n    x[i] = 1\n", "SANDBOX_MEMORY_LIMIT",
-          limits={"memory": "64M"})
-    fails(g, "const all = []; for (;;) all.push(Buffer.alloc(1 << 20, 1));", "SANDBOX_MEMORY_LIMIT", "javascript",
-          limits={"memory": "128M"})
-    fails(g, "const all = []; for (let i = 0; ; i++) all.push({i, a: [i], b: `${i}`});", "SANDBOX_MEMORY_LIMIT",
-          "javascript", limits={"memory": "256M"}, timeout_ms=120000)
+    for language, code in greedy():
+        error = fails(g, code, "SANDBOX_MEMORY_LIMIT", language, limits={"memory": "192M"}, timeout_ms=120000)
+        check("memory" in error["message"], error)
+    record = run(g, "if ((INPUT == 2)); then all=x; while :; do all=$all$all; done; fi", "bash", limits={"memory": "64M"},
+                 tests=[{"input": n, "expected": None} for n in (1, 2, 3)], timeout_ms=120000)
+    equal([t.get("error", {}).get("code") for t in record["tests"]], [None, "SANDBOX_MEMORY_LIMIT", None], str(record))
+    equal(fails(g, "exit 137", "CODE_ERROR", "bash")["message"], "exit status 137", "whoever says so itself")
+    equal(fails(g, "bytearray(1 << 60)", "CODE_ERROR")["name"], "MemoryError", "what Python itself refuses")
     fails(g, "while True:\n    pass\n", "SANDBOX_CPU_LIMIT", limits={"cpu_time_ms": 600})
 
 

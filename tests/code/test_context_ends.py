@@ -1,0 +1,231 @@
+"""How calls of a context end when something else than the code ends them: limits, deaths, too many at once."""
+
+import json
+import os
+import signal
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+# pylint: disable=wrong-import-position
+from code_api import begin, check_kept, contexts, delete, make, run, value  # noqa: E402
+from greed import greedy  # noqa: E402
+from ground import check, equal, is_alive, main, needs_cgroups, needs_root, only, until  # noqa: E402
+
+QUEUE_MAX = 64  # calls that may wait in a context
+SPIN = {"python": "while True: pass", "javascript": "for (;;);", "typescript": "for (;;);", "bash": "while :; do :; done"}
+SLEEP = "import time; print('on', flush=True); time.sleep(600)"
+
+
+def settings(g, **body):
+    reply = g.request("PUT", "/v1/sandbox/a", body)
+    equal(reply.status // 100, 2, f"settings: {reply}")
+
+
+def is_fresh(g, context, code="'x' in globals()"):
+    """The next call works, has nothing of earlier ones, and is told so; the one after it goes on there."""
+    answer = run(g, code, context=context)
+    equal((answer["reason"], answer["error"], answer["fresh"], answer["results"][-1]["text"].lower()),
+          ("completed", None, True, "false"), answer)
+    check(not run(g, code, context=context)["fresh"], "the one after it is fresh, too")
+
+
+@only("root")
+def test_cpu_limit(g):
+    """Processor time that is used up is told as that, in each language; the sandbox begins anew."""
+    for language, code in SPIN.items():
+        settings(g, limits={"cpu_time_ms": 0})
+        context = make(g, language=language)["id"]
+        run(g, "x=1", context=context)
+        settings(g, limits={"cpu_time_ms": g.get("/v1/sandbox/a/stats").json()["usage"]["cpu_ms"] + 500})
+        answer = run(g, code, context=context, timeout_ms=120000)
+        equal((answer["reason"], answer["replaced"], answer["fresh"], answer["results"], answer["error"]),
+              ("cpu_limit", True, False, [], None), f"{language}: {answer}")
+        check("limits.cpu_time_ms" in answer["message"], answer)
+        settings(g, limits={"cpu_time_ms": 0})
+        after = run(g, "x=2", context=context)
+        equal((after["reason"], after["fresh"]), ("completed", True), f"{language}: {after}")
+        delete(g, context)
+
+
+@needs_cgroups
+def test_memory_limit(g):
+    """Ten GiB, at once or piece by piece, end the interpreter that wants them: that is told, and others stay."""
+    settings(g, limits={"memory": "256M"})
+    make(g, id="other", language="python")
+    run(g, "x = 1", context="other")
+    for language, code in greedy():
+        context = make(g, language=language)["id"]
+        run(g, "x=1", context=context)
+        answer = run(g, code, context=context, timeout_ms=120000)
+        equal((answer["reason"], answer["signal"], answer["replaced"], answer["fresh"], answer["results"], answer["error"]),
+              ("oom", 9, True, False, [], None), f"{code}: {answer}")
+        check("limits.memory" in answer["message"], answer)
+        after = run(g, "x=2", context=context)
+        equal((after["reason"], after["fresh"], after["error"]), ("completed", True, None), f"{code}: {after}")
+        check_kept(g, "other", "x", "1")
+        delete(g, context)
+    equal(g.sandbox("a")["generation"], 1, "the same sandbox")
+
+
+def test_memory_refused(g):
+    """What the language itself refuses is its own error, and ends nothing."""
+    for language, code, name in (("python", "bytearray(1 << 60)", "MemoryError"),
+                                 ("javascript", "Buffer.alloc(2 ** 50)", "RangeError"),
+                                 ("javascript", "'x'.repeat(2 ** 30)", "RangeError")):
+        run(g, "x=1", language=language)
+        answer = run(g, code, language=language)
+        equal((answer["reason"], answer["error"]["name"], answer["replaced"]), ("completed", name, False), f"{code}: {answer}")
+        equal(value(g, "x", language=language), "1", f"after {code}")
+
+
+def test_heap_of_node(g):
+    """V8 ends node when its heap is full: its last words are there, and how it ended."""
+    make(g, id="c", language="javascript", env={"NODE_OPTIONS": "--max-old-space-size=48"})
+    answer = run(g, "const all = []; for (let i = 0; ; i++) all.push({i, a: [i]});", context="c", timeout_ms=120000)
+    equal((answer["reason"], answer["signal"], answer["exit_code"], answer["replaced"]), ("exited", 6, 134, True), answer)
+    check("heap out of memory" in answer["stderr"], answer)
+    is_fresh(g, "c", "'all' in globalThis")
+
+
+@needs_root
+def test_sandbox_killed(g):
+    """A sandbox that is killed from outside amid a call loses it, and says so; the next call is fresh."""
+    for name in ("busy", "idle"):
+        make(g, id=name, language="python")
+        run(g, "x = 1", context=name)
+    events = begin(g, SLEEP, context="busy")
+    equal(next(events), ("stdout", b"on\n"), "it runs")
+    waiting = begin_waiting(g, "busy", 1)[0]
+    init = g.inits()
+    equal(len(init), 1, "inits")
+    os.kill(init[0], signal.SIGKILL)
+    rest = list(events)
+    equal([name for name, _ in rest], ["done"], rest)
+    equal((rest[0][1]["reason"], rest[0][1]["replaced"]), ("lost", True), rest)
+    check(rest[0][1]["message"], rest)
+    refused = answer_of(waiting, 503)
+    equal(refused["code"], "unavailable", refused)
+    check("send it again" in refused["error"], "one that had not begun", refused)
+    until(lambda: {c["state"] for c in contexts(g).values()} == {"absent"}, "both to be told as gone")
+    for name in ("busy", "idle"):
+        is_fresh(g, name)
+    equal(g.sandbox("a")["generation"], 2, "generation")
+
+
+@needs_root
+def test_interpreter_killed(g):
+    """An interpreter that is killed from outside amid a call is told with its signal; others stay."""
+    for name in ("killed", "other"):
+        make(g, id=name, language="python")
+        run(g, "x = 1", context=name)
+    events = begin(g, SLEEP, context="killed")
+    equal(next(events), ("stdout", b"on\n"), "it runs")
+    inside = contexts(g)["killed"]["pid"]
+    pid = next(p for p in g.processes() if g.is_sandboxed(p) and is_alive(p) and pid_inside(p) == inside)
+    os.kill(pid, signal.SIGKILL)
+    rest = list(events)
+    end = rest[-1][1]
+    equal(([name for name, _ in rest], end["reason"], end["signal"], end["exit_code"], end["replaced"]),
+          (["done"], "exited", 9, 137, True), rest)
+    is_fresh(g, "killed")
+    check_kept(g, "other", "x", "1")
+
+
+def pid_inside(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return next(int(line.split()[-1]) for line in file if line.startswith("NSpid:"))
+
+
+def begin_waiting(g, context, count, code="1"):
+    """Calls that wait behind the one that runs, when this returns."""
+    before, connections = contexts(g)[context]["waiting"], []
+    for i in range(count):
+        connections.append(g.connect())
+        connections[-1].request("POST", "/v1/sandbox/a/code", json.dumps({"code": code, "context": context}),
+                                {"Accept": "application/json"})
+        until(lambda: contexts(g)[context]["waiting"] == before + i + 1,  # pylint: disable=cell-var-from-loop
+              "the next one to wait")
+    return connections
+
+
+def answer_of(connection, status=200):
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    equal(response.status, status, body[:500])
+    return json.loads(body)
+
+
+def test_queue(g):
+    """Only so many calls wait in a context: one more is refused at once, and those that wait have their turns."""
+    make(g, id="c", language="python")
+    make(g, id="other", language="python")
+    run(g, "seen = 0", context="c")
+    events = begin(g, "import os, time\nprint('on', flush=True)\nwhile not os.path.exists('/workspace/on'): time.sleep(0.01)",
+                   context="c")
+    equal(next(events), ("stdout", b"on\n"), "it runs")
+    waiting = begin_waiting(g, "c", QUEUE_MAX, "seen += 1; seen")
+    for _ in range(3):
+        refused = run(g, "seen += 100", status=503, context="c")
+        equal(refused["code"], "capacity_exceeded", refused)
+        check(str(QUEUE_MAX) in refused["error"] and "context" in refused["error"], refused)
+    waiting.pop().close()
+    until(lambda: contexts(g)["c"]["waiting"] == QUEUE_MAX - 1, "a client that has gone to leave its place")
+    waiting += begin_waiting(g, "c", 1, "seen += 1; seen")
+    equal(value(g, "6 * 7", context="other"), "42", "another context")
+    run(g, "open('/workspace/on', 'w')", context="other")
+    equal(list(events)[-1][1]["reason"], "completed", "the first")
+    answers = [answer_of(connection) for connection in waiting]
+    equal([a["results"][0]["text"] for a in answers], [str(i + 1) for i in range(QUEUE_MAX)], "in their order")
+    equal((contexts(g)["c"]["waiting"], value(g, "seen", context="c")), (0, str(QUEUE_MAX)), "after it")
+
+
+def test_memory_of_each(g):
+    """stats tells the memory of each context by itself, and of none that does not run."""
+    def memory():
+        return {c["id"]: c["memory_bytes"] for c in g.get("/v1/sandbox/a/stats").json()["contexts"]}
+    for name in ("large", "small"):
+        make(g, id=name, language="python")
+    before = memory()
+    equal(set(before), {"large", "small"}, before)
+    run(g, "x = b'x' * (96 << 20)", context="large")
+    after = memory()
+    if g.has_cgroups:
+        check(after["large"] - before["large"] >= 96 << 20, before, after)
+        check(after["small"] < 64 << 20, after)
+        run(g, "del x", context="large")
+        until(lambda: memory()["large"] < 64 << 20, "it to be given back")
+    else:
+        equal(after, {"large": None, "small": None}, "without cgroups it cannot be known")
+    equal(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "stop"}).status, 200, "stop")
+    equal({c["state"] for c in contexts(g).values()}, {"absent"}, "stopped")
+    check(not any(memory().values()), "of what does not run:", memory())
+
+
+def test_timeouts_in_children(g):
+    """What waits for a program of its own is interrupted with that, and keeps its variables."""
+    for language, start, wait, get, expected in (
+            ("python", "x = 41", "import subprocess\nprint('on', flush=True)\nsubprocess.run(['sleep', '600'])", "x + 1", "42"),
+            ("javascript", "var x = 41", "console.log('on'); await new Promise((r) => require('child_process')"
+                                         ".spawn('sleep', ['600'], {stdio: 'inherit'}).on('never', r))", "x + 1", "42"),
+            ("typescript", "var x: number = 41", "console.log('on'); await new Promise<void>((r) => setInterval(() => 0, 1000))",
+             "x + 1", "42"),
+            ("bash", "x=41", "echo on; f() { sleep 600 | cat; }; f; echo never", "echo $((x + 1))", None)):
+        make(g, id=language, language=language)
+        run(g, start, context=language)
+        for _ in range(3):
+            answer = run(g, wait, context=language, timeout_ms=400)
+            equal((answer["reason"], answer["replaced"], answer["stdout"]), ("timeout", False, "on\n"), f"{language}: {answer}")
+            after = run(g, get, context=language)
+            equal((after["reason"], after["fresh"]), ("completed", False), f"{language}: {after}")
+            equal(after["results"][-1]["text"] if expected else after["stdout"], expected or "42\n", f"{language}: {after}")
+        delete(g, language)
+
+
+TESTS = [test_cpu_limit, test_memory_limit, test_memory_refused, test_heap_of_node, test_sandbox_killed,
+         test_interpreter_killed, test_queue, test_memory_of_each, test_timeouts_in_children]
+
+if __name__ == "__main__":
+    main(TESTS)
