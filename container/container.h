@@ -66,6 +66,10 @@ struct container {
 	uint64_t oom_kills_seen;
 };
 
+/* What container_prepare() would say to its limits, and to where its disk is. Changes nothing. */
+int container_check(const struct container_spec *spec, const struct container_host *host,
+		    struct err *err);
+
 /*
  * Makes the sandbox's directories, id range, overlay, bundle, cgroups and bound agent socket. Fast.
  * ERR_INVALID_REQUEST for a bad field, ERR_UNSUPPORTED for a limit that this host cannot hold,

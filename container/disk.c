@@ -14,6 +14,7 @@
 #include "container/child.h"
 #include "container/dir.h"
 #include "container/host_state.h"
+#include "container/limits.h"
 #include "container/trash.h"
 #include "container/tree.h"
 #include "proto/keeper.h"
@@ -67,9 +68,8 @@ int container_limit_disk(struct container *c, const struct container_host *host,
 	if (!c->is_pooled && bytes == 0)
 		return 0;
 	if (!c->is_pooled)
-		return err_set(err, -EEXIST, ERR_CONFLICT,
-			       "the sandbox has a disk without a limit already: limits.disk can be "
-			       "given only before its first start");
+		return host->is_rootless ? limits_refuse_rootless_disk(err)
+					 : limits_refuse_late_disk(err);
 	if (bytes && (bytes < KEEPER_DISK_MIN || bytes > KEEPER_DISK_MAX))
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "disk must be from %llu to %llu",
 			       KEEPER_DISK_MIN, KEEPER_DISK_MAX);

@@ -38,8 +38,13 @@ static void test_paths(void)
 		check(!cases[i].is_path || mounts_is_reserved(path) == cases[i].is_reserved);
 	}
 	memset(longest, 'x', sizeof(longest));
-	longest[0] = '/';
+	for (size_t at = 0; at < sizeof(longest); at += MOUNTS_NAME_MAX + 1)
+		longest[at] = '/';
 	check(mounts_is_path((struct str){longest, MOUNTS_PATH_MAX}));
+	check(mounts_is_path((struct str){longest, MOUNTS_NAME_MAX + 1}));
+	longest[MOUNTS_NAME_MAX + 1] = 'x';
+	check(!mounts_is_path((struct str){longest, MOUNTS_NAME_MAX + 2}));
+	longest[MOUNTS_NAME_MAX + 1] = '/';
 	check(!mounts_is_path((struct str){longest, MOUNTS_PATH_MAX + 1}));
 	tap_ok("paths");
 }
