@@ -445,7 +445,7 @@ int container_adopt(struct container *c, const struct container_host *host,
 	ids_take(host->ids, c->range);
 	disk_adopt(c, host);
 	/* The keeper before us may have died while it was in a hurry. */
-	container_slow_down(c, host);
+	c->is_io_unsure = container_slow_down(c, host) < 0;
 	return 0;
 }
 
