@@ -561,8 +561,11 @@ def test_ephemeral(g):
     made = g.sandbox("c")
     equal((made["ephemeral"], made["limits"]["disk"], made["limits"]["inodes"]), (True, 8 * MIB, 100), made)
     check(fill(g, "c", most="64M") <= 8 * MIB, "what --disk says")
+    before = disk_of(g, "c")
+    check(7 * MIB < before[0] <= 9 * MIB and before[1] > 1, before)
     g.kill_keeper()
-    until(lambda: g.sandbox("c")["state"] == "running", "the sandbox to be adopted")
+    until(lambda: g.keeper() and g.sandbox("c")["state"] == "running", "the sandbox to be adopted")
+    equal(disk_of(g, "c"), before, "what is counted by the next keeper")
     g.out("c", "rm big; echo x >f")
     end(g)
 
