@@ -133,6 +133,9 @@ static void test_allowed(void)
 	check(mounts_allowed_find(allowed, 4, STR("/etc")) == 2);
 	check(mounts_allowed_find(allowed, 2, STR("/etc")) == -1);
 	check(mounts_allowed_find(allowed, 0, STR("/srv")) == -1);
+	check(str_eq(mounts_allowed_suffix(STR("/a/b:rw")), STR("rw")));
+	check(str_eq(mounts_allowed_suffix(STR("/a:b/c:d:e")), STR("e")));
+	check(!mounts_allowed_suffix(STR("/a:b/c")).len && !mounts_allowed_suffix(STR("/a:")).len);
 	tap_ok("folders that are allowed");
 }
 
