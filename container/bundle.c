@@ -15,6 +15,7 @@
 #include "container/dir.h"
 #include "container/ephemeral.h"
 #include "container/image.h"
+#include "container/limits.h"
 #include "container/oci_config.h"
 #include "container/rootfs.h"
 #include "container/runtime.h"
@@ -90,12 +91,9 @@ static int place_in_pool(struct container *c, const struct container_host *host,
 	return fd;
 }
 
-/*
- * Where "upper" and "work" are: here, in the pool, or in memory. A disk that is there stays where
- * it is, since it would have to be copied.
+/* 1: it is in the pool. A disk that is there stays where it is, since it would have to be copied.
  */
-static int place_disk(struct container *c, const struct container_host *host, int disk,
-		      struct err *err)
+static int check_place(const struct container_spec *spec, int disk, struct err *err)
 {
 	struct stat st;
 	bool has_upper = fstatat(disk, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
@@ -105,16 +103,25 @@ static int place_disk(struct container *c, const struct container_host *host, in
 		return err_set(err, is_marked, ERR_START_FAILED,
 			       "where the sandbox's disk is cannot be seen: %s",
 			       strerror(-is_marked));
-	if (c->spec.is_ephemeral && (is_marked || has_upper))
+	if (spec->is_ephemeral && (is_marked || has_upper))
 		return err_set(err, -EALREADY, ERR_CONFLICT,
 			       "the sandbox has a disk already: it can be made ephemeral only "
-			       "before its first start");
+			       "before its first start. Make another sandbox for that");
+	if (has_upper && (spec->limits.disk_bytes || is_marked))
+		return limits_refuse_late_disk(err);
+	return is_marked;
+}
+
+/* Where "upper" and "work" are: here, in the pool, or in memory. */
+static int place_disk(struct container *c, const struct container_host *host, int disk,
+		      struct err *err)
+{
+	int is_marked = check_place(&c->spec, disk, err);
+
+	if (is_marked < 0)
+		return is_marked;
 	if (c->spec.is_ephemeral)
 		return ephemeral_attach(host, &c->spec.limits, err);
-	if (has_upper)
-		return err_set(err, -EALREADY, ERR_CONFLICT,
-			       "the sandbox has a disk without a limit already: limits.disk can be "
-			       "given only before its first start");
 	/* Rootless a limit was refused before. */
 	if (!host->pool)
 		return err_set(err, -EPERM, ERR_UNSUPPORTED,
@@ -127,6 +134,17 @@ static int place_disk(struct container *c, const struct container_host *host, in
 static bool is_placed_elsewhere(const struct container *c, int disk)
 {
 	return c->spec.is_ephemeral || c->spec.limits.disk_bytes || pool_has_disk(disk) != 0;
+}
+
+int bundle_check_disk(const struct container_spec *spec, const struct container_host *host,
+		      struct err *err)
+{
+	cleanup_fd int disk = dir_open(host->sandboxes_fd, spec->id.text);
+	int r = disk < 0 ? 0 : check_place(spec, disk, err);
+
+	if (r < 0 || spec->is_ephemeral || !spec->limits.disk_bytes)
+		return r < 0 ? r : 0;
+	return pool_check(host->pool, err);
 }
 
 /* Which ranges its disks have is known only when it is open. Whoever needs it says what fails. */

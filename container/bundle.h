@@ -21,6 +21,9 @@
  */
 int bundle_open_disk(struct container *c, const struct container_host *host, bool *ret_is_new,
 		     struct err *err);
+/* Whether that disk can be as the spec says, as far as it can be seen without making it. */
+int bundle_check_disk(const struct container_spec *spec, const struct container_host *host,
+		      struct err *err);
 void bundle_detach_disk(const struct container *c, const struct container_host *host);
 /* One that was new, and is of no use. */
 void bundle_drop_disk(const struct container *c, const struct container_host *host);

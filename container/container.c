@@ -77,6 +77,17 @@ static int check_disk(const struct container_spec *spec, const struct container_
 		host->state_dir, spec->id.text, spec->id.text);
 }
 
+int container_check(const struct container_spec *spec, const struct container_host *host,
+		    struct err *err)
+{
+	struct container_spec whole = *spec;
+	int r = limits_complete(&whole.limits, host, err);
+
+	if (r == 0)
+		r = limits_complete_disk(&whole, host, err);
+	return r < 0 ? r : bundle_check_disk(spec, host, err);
+}
+
 int container_prepare(struct container *c, const struct container_host *host,
 		      const struct container_spec *spec, struct err *err)
 {
@@ -434,7 +445,7 @@ int container_adopt(struct container *c, const struct container_host *host,
 	ids_take(host->ids, c->range);
 	disk_adopt(c, host);
 	/* The keeper before us may have died while it was in a hurry. */
-	container_slow_down(c, host);
+	c->is_io_unsure = container_slow_down(c, host) < 0;
 	return 0;
 }
 

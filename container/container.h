@@ -55,6 +55,7 @@ struct container {
 	bool is_pooled; /* its disk is in the pool (pool.h), limited or not */
 	char disk_name[POOL_NAME_SIZE]; /* and is called so there */
 	bool is_limit_unsure;           /* another limit than spec's may hold there */
+	bool is_io_unsure;              /* so may another of io */
 	pid_t init_pid;
 	int init_pidfd; /* -1 until it runs; the caller closes it after container_take_down() */
 	uint64_t init_start;   /* start time of init, with the boot id the proof that a pid is still
@@ -65,6 +66,10 @@ struct container {
 	uint32_t groups_retired; /* those below are nobody's; 0: all of them are gone */
 	uint64_t oom_kills_seen;
 };
+
+/* What container_prepare() would say to its limits, and to where its disk is. Changes nothing. */
+int container_check(const struct container_spec *spec, const struct container_host *host,
+		    struct err *err);
 
 /*
  * Makes the sandbox's directories, id range, overlay, bundle, cgroups and bound agent socket. Fast.
@@ -243,7 +248,8 @@ bool container_has_trash(const struct container_host *host);
 /* The child has failed: what waited in the pool still does. */
 void container_keep_trash(const struct container_host *host);
 int container_empty_trash(const struct container_host *host, pid_t *ret_pid, struct err *err);
-int container_disk_usage(const struct container_host *host, const struct sandbox_id *id,
+/* One that does not run has no init_pidfd, and nothing else is asked of it but its id. */
+int container_disk_usage(const struct container_host *host, const struct container *c,
 			 pid_t *ret_pid, int *ret_fd, struct err *err);
 
 #endif

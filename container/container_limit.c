@@ -51,16 +51,17 @@ static int limit_io(struct container *c, const struct container_host *host,
 	struct err unused;
 	int r;
 
-	if (io->read_bytes == now->read_bytes && io->write_bytes == now->write_bytes &&
-	    io->read_ops == now->read_ops && io->write_ops == now->write_ops)
+	/* Whoever adopts one asks for all its limits again, and tells if they do not hold. */
+	if (!c->is_io_unsure && io->read_bytes == now->read_bytes &&
+	    io->write_bytes == now->write_bytes && io->read_ops == now->read_ops &&
+	    io->write_ops == now->write_ops)
 		return 0;
 	r = container_io_check(c, host, io, err);
 	if (r < 0)
 		return r;
 	r = container_io_set(c, host, io, err);
-	if (r < 0)
-		container_io_set(c, host, now, &unused);
-	else
+	c->is_io_unsure = r < 0 && container_io_set(c, host, now, &unused) < 0;
+	if (r == 0)
 		*now = *io;
 	return r;
 }

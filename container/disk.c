@@ -12,8 +12,10 @@
 
 #include "base/cleanup.h"
 #include "container/child.h"
+#include "container/container_io.h"
 #include "container/dir.h"
 #include "container/host_state.h"
+#include "container/limits.h"
 #include "container/trash.h"
 #include "container/tree.h"
 #include "proto/keeper.h"
@@ -67,9 +69,8 @@ int container_limit_disk(struct container *c, const struct container_host *host,
 	if (!c->is_pooled && bytes == 0)
 		return 0;
 	if (!c->is_pooled)
-		return err_set(err, -EEXIST, ERR_CONFLICT,
-			       "the sandbox has a disk without a limit already: limits.disk can be "
-			       "given only before its first start");
+		return host->is_rootless ? limits_refuse_rootless_disk(err)
+					 : limits_refuse_late_disk(err);
 	if (bytes && (bytes < KEEPER_DISK_MIN || bytes > KEEPER_DISK_MAX))
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST, "disk must be from %llu to %llu",
 			       KEEPER_DISK_MIN, KEEPER_DISK_MAX);
@@ -257,11 +258,24 @@ void container_keep_trash(const struct container_host *host)
 		pool_set_thrown(host->pool, true);
 }
 
-/* One in memory is nowhere but below its root. */
-static void add_ephemeral(const struct container_host *host, const char *id, uint64_t numbers[2])
+/* One in memory is nowhere but below its root, which a keeper that adopted it has not mounted. */
+static int open_root(const struct container *c)
 {
-	cleanup_fd int run = dir_open(host->run_fd, id);
-	cleanup_fd int root = run < 0 ? -1 : dir_open(run, "bundle/rootfs");
+	char path[48];
+	int fd;
+
+	if (c->init_pidfd < 0 || !c->spec.is_ephemeral)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)c->init_pid);
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/* Then it may be that of another process. */
+	if (fd >= 0 && container_is_dead(c))
+		close_fdp(&fd);
+	return fd;
+}
+
+static void add_ephemeral(int root, uint64_t numbers[2])
+{
 	struct statfs st;
 
 	if (root < 0 || fstatfs(root, &st) < 0 || st.f_type != OVERLAYFS_SUPER_MAGIC)
@@ -271,7 +285,8 @@ static void add_ephemeral(const struct container_host *host, const char *id, uin
 }
 
 /* What is not in its folder. */
-static int add_elsewhere(const struct container_host *host, const char *id, uint64_t numbers[2])
+static int add_elsewhere(const struct container_host *host, const char *id, int root,
+			 uint64_t numbers[2])
 {
 	cleanup_fd int disk = dir_open(host->sandboxes_fd, id);
 	char name[POOL_NAME_SIZE];
@@ -283,7 +298,7 @@ static int add_elsewhere(const struct container_host *host, const char *id, uint
 		return disk == -ENOENT ? 0 : disk < 0 ? disk : 0;
 	r = pool_has_disk(disk);
 	if (r == 0)
-		add_ephemeral(host, id, numbers);
+		add_ephemeral(root, numbers);
 	if (r <= 0)
 		return r;
 	r = pool_fd(host->pool) < 0 ? -EAGAIN : pool_mark_read(disk, name);
@@ -296,7 +311,7 @@ static int add_elsewhere(const struct container_host *host, const char *id, uint
 	return 0;
 }
 
-static int tell_usage(const struct container_host *host, const char *id, int to)
+static int tell_usage(const struct container_host *host, const char *id, int root, int to)
 {
 	struct tree_usage usage;
 	uint64_t numbers[2];
@@ -306,14 +321,16 @@ static int tell_usage(const struct container_host *host, const char *id, int to)
 		return 1;
 	numbers[0] = usage.bytes;
 	numbers[1] = usage.files;
-	if (add_elsewhere(host, id, numbers) < 0)
+	if (add_elsewhere(host, id, root, numbers) < 0)
 		return 1;
 	return dir_write_all(to, (struct str){(const char *)numbers, sizeof(numbers)}) < 0;
 }
 
-int container_disk_usage(const struct container_host *host, const struct sandbox_id *id,
+int container_disk_usage(const struct container_host *host, const struct container *c,
 			 pid_t *ret_pid, int *ret_fd, struct err *err)
 {
+	const struct sandbox_id *id = &c->spec.id;
+	cleanup_fd int root = open_root(c);
 	int ends[2], keep[4], count = 0, r = check_id(id, err);
 
 	if (r < 0)
@@ -323,13 +340,14 @@ int container_disk_usage(const struct container_host *host, const struct sandbox
 		return err_set(err, -errno, ERR_INTERNAL, "cannot make a pipe: %s",
 			       strerror(errno));
 	keep[count++] = host->sandboxes_fd;
-	keep[count++] = host->run_fd;
 	keep[count++] = ends[1];
+	if (root >= 0)
+		keep[count++] = root;
 	if (pool_fd(host->pool) >= 0)
 		keep[count++] = pool_fd(host->pool);
 	r = child_fork(keep, (unsigned)count, ret_pid);
 	if (r >= 0 && *ret_pid == 0)
-		_exit(tell_usage(host, id->text, ends[1]));
+		_exit(tell_usage(host, id->text, root, ends[1]));
 	close(ends[1]);
 	if (r < 0) {
 		close(ends[0]);

@@ -251,7 +251,7 @@ uint32_t container_host_abilities(const struct container_host *host)
 	       (can_read ? KEEPER_CAN_LIMIT_READS : 0) | (can_write ? KEEPER_CAN_LIMIT_WRITES : 0) |
 	       (cgroup_has_groups(cg) ? KEEPER_HAS_GROUPS : 0) |
 	       (ids_has_ranges(host->ids) ? KEEPER_HAS_RANGES : 0) |
-	       (host->is_rootless ? KEEPER_IS_ROOTLESS : KEEPER_CAN_OWN_BINDS);
+	       (host->is_rootless ? KEEPER_IS_ROOTLESS : KEEPER_CAN_OWN_BINDS) | KEEPER_KNOWS_CHECK;
 }
 
 const char *container_host_runtime(const struct container_host *host)

@@ -400,22 +400,36 @@ int image_make_host(struct image_host *ret, int images_fd, uid_t owner, bool may
 	return 0;
 }
 
-static int is_image(const struct dirent *entry)
+static int is_name(const struct dirent *entry)
 {
 	return image_name_is_valid(entry->d_name);
+}
+
+/* "host" has a version in the name of its root. */
+static bool is_image(int images_fd, const char *name)
+{
+	char path[IMAGE_NAME_MAX + sizeof("/rootfs")];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%.*s/rootfs", IMAGE_NAME_MAX, name);
+	return strcmp(name, IMAGE_HOST) == 0 ||
+	       (fstatat(images_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode));
 }
 
 static void list_names(int images_fd, char *ret, size_t size)
 {
 	struct dirent **entries;
-	int count = scandirat(images_fd, ".", &entries, is_image, alphasort);
+	int count = scandirat(images_fd, ".", &entries, is_name, alphasort);
 	size_t len = 0;
 
 	ret[0] = '\0';
 	for (int i = 0; i < count; i++) {
 		size_t room = size - len;
-		int n = snprintf(ret + len, room, "%s\"%s\"", len ? ", " : "", entries[i]->d_name);
+		int n = 0;
 
+		if (is_image(images_fd, entries[i]->d_name))
+			n = snprintf(ret + len, room, "%s\"%s\"", len ? ", " : "",
+				     entries[i]->d_name);
 		if (n > 0 && (size_t)n < room)
 			len += (size_t)n;
 		else

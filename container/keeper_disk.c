@@ -115,10 +115,13 @@ static void free_usage(struct usage *usage)
 static int begin_usage(struct job *job)
 {
 	struct usage *usage = container_of(job, struct usage, job);
+	struct keeper *k = usage->keeper;
+	const struct keeper_sandbox *sb = keeper_sandbox_find(k, str_of(usage->id.text));
+	const struct container cold = {.spec.id = usage->id, .init_pidfd = -1};
 	pid_t pid;
 
-	return container_disk_usage(usage->keeper->host, &usage->id, &pid, &usage->fd,
-				    &usage->failure);
+	return container_disk_usage(k->host, sb && sb->state == KEEPER_IS_RUNNING ? &sb->c : &cold,
+				    &pid, &usage->fd, &usage->failure);
 }
 
 static void on_usage_end(struct job *job, int result, int status)

@@ -18,6 +18,7 @@ union request {
 	struct keeper_limit limit;
 	struct keeper_ref ref;
 	struct keeper_group_ref group;
+	struct keeper_check check;
 };
 
 static void tell(struct keeper *k, struct keeper_asker asker, uint16_t type,
@@ -471,6 +472,24 @@ static void on_remove(struct keeper *k, struct keeper_asker asker, const union r
 		keeper_disk_remove(sb);
 }
 
+static void on_check(struct keeper *k, struct keeper_asker asker, const union request *request)
+{
+	const struct keeper_check *check = &request->check;
+	struct container_spec spec = {
+		.is_ephemeral = check->flags & KEEPER_START_EPHEMERAL,
+		.limits = {.files = check->files,
+			   .disk_bytes = check->disk_bytes,
+			   .inodes = check->inodes},
+	};
+	struct err err;
+
+	memcpy(spec.id.text, check->id.at, check->id.len);
+	if (container_check(&spec, k->host, &err) < 0)
+		keeper_answer_failed(k, asker, &err);
+	else
+		keeper_answer_done(k, asker);
+}
+
 static void on_usage(struct keeper *k, struct keeper_asker asker, const union request *request)
 {
 	struct sandbox_id id = {0};
@@ -517,6 +536,7 @@ static const struct {
 	[KEEPER_LIMIT]      = {keeper_limit_fields,     offsetof(struct keeper_limit, id),     on_limit},
 	[KEEPER_FREEZE_OTHERS] = {keeper_group_ref_fields, offsetof(struct keeper_group_ref, id), on_freeze_others},
 	[KEEPER_IMAGE]      = {keeper_ref_fields,       NO_ID,                                 on_image},
+	[KEEPER_CHECK]      = {keeper_check_fields,     offsetof(struct keeper_check, id),     on_check},
 };
 /* clang-format on */
 

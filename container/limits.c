@@ -72,9 +72,26 @@ static int check(const struct container_limits *limits, const struct container_h
 		r = check_able(limits->cpu_milli, cg->can_limit_cpu, "cpus", err);
 	if (r == 0 && limits->files > host->files_max)
 		r = err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
-			    "this host allows at most %llu open files",
+			    "this host allows at most %llu open files (limits.files): more are for "
+			    "a keeper whose own limit (`ulimit -Hn`, LimitNOFILE=) is higher",
 			    (unsigned long long)host->files_max);
 	return r;
+}
+
+int limits_refuse_late_disk(struct err *err)
+{
+	return err_set(err, -EALREADY, ERR_CONFLICT,
+		       "the sandbox has a disk without a limit already: limits.disk can be given "
+		       "only before its first start. Make another sandbox with it, and copy the "
+		       "files there");
+}
+
+int limits_refuse_rootless_disk(struct err *err)
+{
+	return err_set(
+		err, -EOPNOTSUPP, ERR_UNSUPPORTED,
+		"without root a disk that lasts cannot be limited, but only one in memory: "
+		"a sandbox that has \"ephemeral\": true takes limits.disk and limits.inodes");
 }
 
 static int check_disk(const struct container_spec *spec, const struct container_host *host,
@@ -89,14 +106,12 @@ static int check_disk(const struct container_spec *spec, const struct container_
 	if (r < 0 || spec->is_ephemeral)
 		return r;
 	if (limits->disk_bytes && host->is_rootless)
-		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
-			       "without root only a disk in memory can be limited: a sandbox that "
-			       "has \"ephemeral\": true takes limits.disk and limits.inodes");
+		return limits_refuse_rootless_disk(err);
 	if (limits->inodes)
 		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
-			       "limits.inodes is for sandboxes with \"ephemeral\": true; on other "
-			       "disks limits.disk bounds the number of files, as each takes some "
-			       "of it");
+			       "limits.inodes is for sandboxes with \"ephemeral\": true, and must "
+			       "be 0 for others: there limits.disk bounds the number of files, as "
+			       "each takes some of it");
 	return 0;
 }
 

@@ -24,4 +24,8 @@ int limits_complete(struct container_limits *limits, const struct container_host
 int limits_complete_disk(struct container_spec *spec, const struct container_host *host,
 			 struct err *err);
 
+/* What is said of a disk that cannot be limited any more, or by nobody but root. */
+int limits_refuse_late_disk(struct err *err);
+int limits_refuse_rootless_disk(struct err *err);
+
 #endif

@@ -260,15 +260,20 @@ int pool_prepare(struct pool *pool, bool may_make, struct err *err)
 	return open_image(pool, may_make, err);
 }
 
+int pool_check(const struct pool *pool, struct err *err)
+{
+	if (pool->root_fd >= 0 || !pool->lacks)
+		return 0;
+	return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED, "this host cannot limit disks: %s",
+		       pool->lacks);
+}
+
 int pool_open(struct pool *pool, bool may_make, struct err *err)
 {
-	int r;
+	int r = pool_check(pool, err);
 
-	if (pool->root_fd >= 0)
-		return 0;
-	if (pool->lacks)
-		return err_set(err, -EOPNOTSUPP, ERR_UNSUPPORTED,
-			       "this host cannot limit disks: %s", pool->lacks);
+	if (r < 0 || pool->root_fd >= 0)
+		return r;
 	if (now_ms() < pool->retry_ms) {
 		*err = pool->failure;
 		return pool->failed;

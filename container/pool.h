@@ -44,6 +44,8 @@ void pool_free(struct pool *pool);
 bool pool_is_there(const struct pool *pool);
 /* What this host lacks for a pool, or NULL. */
 const char *pool_lacks(const struct pool *pool);
+/* ERR_UNSUPPORTED: it lacks something. */
+int pool_check(const struct pool *pool, struct err *err);
 
 /* Mounted; `may_make`: or made first, unless disks are missed with it. Once it is open this costs
  * nothing. Where it failed to be attached or mounted, that is the answer for some seconds. */

@@ -22,7 +22,9 @@ struct change {
 	struct registry *registry;
 	struct sandbox_id id;
 	struct sandbox_wait wait;
-	struct keeper_call call; /* about its image */
+	struct keeper_call call; /* about its image, then about what it is to have */
+	bool must_check;
+	struct keeper_check check; /* without its id, which is above */
 	enum answer answer;
 	bool start;
 	void (*again)(struct exchange *x); /* when another change of it is over */
@@ -151,42 +153,98 @@ static bool must_wait(struct exchange *x, struct sandbox *sb, void (*again)(stru
 	return true;
 }
 
-static void on_image(struct keeper_call *call, struct keeper_answer *answer)
+/* --- what only the keeper can see --- */
+
+static void answered(struct change *c, const struct err *err)
 {
-	struct change *c = container_of(call, struct change, call);
 	struct exchange *x = c->x;
 
 	if (x)
 		exchange_on_gone(x, NULL, NULL);
-	/* One that is older than we are does not know; a start will say it. */
-	if (x && answer->result < 0 && answer->err.code != ERR_UNSUPPORTED)
-		exchange_reply_err(x, &answer->err);
+	if (x && err)
+		exchange_reply_err(x, err);
 	else if (x)
 		c->again(x);
 	free(c);
 }
 
+static void on_checked(struct keeper_call *call, struct keeper_answer *answer)
+{
+	answered(container_of(call, struct change, call), answer->result < 0 ? &answer->err : NULL);
+}
+
+static void ask_check(struct change *c)
+{
+	c->must_check = false;
+	c->check.id = str_of(c->id.text);
+	c->call.done = on_checked;
+	keeper_ask_check(registry_keeper(c->registry), &c->call, &c->check);
+}
+
+static void on_image(struct keeper_call *call, struct keeper_answer *answer)
+{
+	struct change *c = container_of(call, struct change, call);
+
+	/* One that is older than we are does not know; a start will say it. */
+	if (answer->result < 0 && answer->err.code != ERR_UNSUPPORTED)
+		answered(c, &answer->err);
+	else if (c->x && c->must_check)
+		ask_check(c);
+	else
+		answered(c, NULL);
+}
+
+/* "host" is always there. */
+static bool must_ask_image(const struct sandbox *sb, const struct settings *settings)
+{
+	return strcmp(settings->image, sb ? sb->settings.image : SETTINGS_IMAGE_HOST) != 0 &&
+	       strcmp(settings->image, SETTINGS_IMAGE_HOST) != 0;
+}
+
+/* What depends on the disk that it has, or on the host. */
+static bool must_ask_check(const struct sandbox *sb, const struct settings *settings)
+{
+	const struct settings none = {0}, *old = sb && !sb->is_unreadable ? &sb->settings : &none;
+
+	return settings->is_ephemeral != old->is_ephemeral ||
+	       settings->limits.disk_bytes != old->limits.disk_bytes ||
+	       settings->limits.inodes != old->limits.inodes ||
+	       settings->limits.files != old->limits.files;
+}
+
 /*
- * True: whether there is its image is being asked, which only the keeper can see, and `again`
- * follows if there is. One that stays is no reason to refuse another change, and "host" is always
- * there.
+ * True: whether there is its image, and whether it could be started with what it is to have, is
+ * being asked, and `again` follows if so. What stays is no reason to refuse another change.
  */
-static bool must_ask_image(struct exchange *x, const struct sandbox_id *id,
-			   const struct settings *settings, void (*again)(struct exchange *x))
+static bool must_ask(struct exchange *x, const struct sandbox_id *id,
+		     const struct settings *settings, void (*again)(struct exchange *x))
 {
 	struct berthd *b = server_arg(exchange_server(x));
-	const struct sandbox *sb = id ? registry_find(b->registry, id) : NULL;
+	struct keeper *keeper = registry_keeper(b->registry);
+	const struct sandbox *sb = registry_find(b->registry, id);
+	bool is_other_image = must_ask_image(sb, settings);
+	bool must_check =
+		keeper_abilities(keeper) & KEEPER_KNOWS_CHECK && must_ask_check(sb, settings);
 	struct change *c;
 
-	if (strcmp(settings->image, sb ? sb->settings.image : SETTINGS_IMAGE_HOST) == 0 ||
-	    strcmp(settings->image, SETTINGS_IMAGE_HOST) == 0)
+	if (!is_other_image && !must_check)
 		return false;
-	c = change_new(x, id ? id : &(struct sandbox_id){{0}}, again);
+	c = change_new(x, id, again);
 	if (!c)
 		return true;
+	c->must_check = must_check;
+	c->check = (struct keeper_check){
+		.flags = settings->is_ephemeral ? KEEPER_START_EPHEMERAL : 0,
+		.files = settings->limits.files,
+		.disk_bytes = settings->limits.disk_bytes,
+		.inodes = settings->limits.inodes,
+	};
 	c->call.done = on_image;
-	keeper_ask(registry_keeper(b->registry), &c->call, KEEPER_IMAGE,
-		   &(struct keeper_ref){.id = str_of(settings->image)});
+	if (is_other_image)
+		keeper_ask(keeper, &c->call, KEEPER_IMAGE,
+			   &(struct keeper_ref){.id = str_of(settings->image)});
+	else
+		ask_check(c);
 	return true;
 }
 
@@ -305,9 +363,21 @@ static int read_settings(struct exchange *x, const struct sandbox *sb,
 	return r;
 }
 
+/* What cannot be its ID, or is one already, is for make() to say. */
+static bool must_ask_new(struct exchange *x, const struct settings_request *request,
+			 void (*again)(struct exchange *x))
+{
+	struct berthd *b = server_arg(exchange_server(x));
+	struct sandbox_id id;
+	int r = request->id.len ? sandbox_id_parse(request->id, &id) : handle_make_id(&id);
+
+	return r == 0 && !registry_find(b->registry, &id) &&
+	       must_ask(x, &id, &request->settings, again);
+}
+
 static void create_known(struct exchange *x);
 
-static void create(struct exchange *x, bool is_image_known)
+static void create(struct exchange *x, bool is_known)
 {
 	struct berthd *b = server_arg(exchange_server(x));
 	struct settings_request request = {.is_strict = false};
@@ -338,7 +408,7 @@ static void create(struct exchange *x, bool is_image_known)
 	} else if (sb) {
 		settings_close(&request.settings);
 		answer_again(x, sb, request.start);
-	} else if (!is_image_known && must_ask_image(x, NULL, &request.settings, create_known)) {
+	} else if (!is_known && must_ask_new(x, &request, create_known)) {
 		settings_close(&request.settings);
 	} else {
 		make(x, &request, key);
@@ -404,14 +474,14 @@ static int check_running(struct exchange *x, const struct sandbox_id *id, struct
 
 static void put_known(struct exchange *x);
 
-static void put(struct exchange *x, bool is_image_known)
+static void put(struct exchange *x, bool is_known)
 {
 	struct berthd *b = server_arg(exchange_server(x));
 	struct settings_request request = {.is_strict = true};
 	struct sandbox_id id;
 	struct err err;
-	int r = begin_change(x, is_image_known ? put_known : handle_sandbox_put, &id,
-			     &request.settings, &err);
+	int r = begin_change(x, is_known ? put_known : handle_sandbox_put, &id, &request.settings,
+			     &err);
 
 	if (r == 0)
 		return;
@@ -421,7 +491,7 @@ static void put(struct exchange *x, bool is_image_known)
 		r = check_running(x, &id, &request.settings, &err);
 	if (r < 0)
 		exchange_reply_err(x, &err);
-	else if (!is_image_known && must_ask_image(x, &id, &request.settings, put_known))
+	else if (!is_known && must_ask(x, &id, &request.settings, put_known))
 		settings_close(&request.settings);
 	else
 		change(x, &id, &request, ANSWER_SANDBOX);

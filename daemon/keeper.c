@@ -530,6 +530,17 @@ void keeper_limit(struct keeper *keeper, struct keeper_call *c, const struct kee
 	     });
 }
 
+void keeper_ask_check(struct keeper *keeper, struct keeper_call *c,
+		      const struct keeper_check *check)
+{
+	call(keeper, c,
+	     &(struct channel_message){
+		     .head = {.type = KEEPER_CHECK},
+		     .fields = keeper_check_fields,
+		     .value = check,
+	     });
+}
+
 void keeper_cancel(struct keeper *keeper, struct keeper_call *c)
 {
 	drop_call(keeper, c);

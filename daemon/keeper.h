@@ -98,6 +98,9 @@ void keeper_group_open(struct keeper *keeper, struct keeper_call *call,
 /* All but that group and init; the end of the line thaws it, too. */
 void keeper_freeze_others(struct keeper *keeper, struct keeper_call *call,
 			  const struct keeper_group_ref *group);
+/* What a start would say to these; only where abilities have KEEPER_KNOWS_CHECK. */
+void keeper_ask_check(struct keeper *keeper, struct keeper_call *call,
+		      const struct keeper_check *check);
 /* ERR_CONFLICT: it holds more than that. On failure all are as they were. */
 void keeper_limit(struct keeper *keeper, struct keeper_call *call,
 		  const struct keeper_limit *limit);

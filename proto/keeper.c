@@ -63,6 +63,15 @@ const struct frame_field keeper_limit_fields[] = {
 	END,
 };
 
+const struct frame_field keeper_check_fields[] = {
+	BYTES(keeper_check, id, KEEPER_ID_MAX),
+	U32(keeper_check, flags),
+	U32(keeper_check, files),
+	U64(keeper_check, disk_bytes),
+	U64(keeper_check, inodes),
+	END,
+};
+
 const struct frame_field keeper_running_fields[] = {
 	BYTES(keeper_running, id, KEEPER_ID_MAX),
 	U64(keeper_running, generation),

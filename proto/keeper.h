@@ -11,7 +11,7 @@
  *	FORGET           ──────────>        (until then it is told again)
  *	ADOPT            ──────────>
  *	                 <──────────        ADOPTED (+ counter and usage fds) or FAILED, same tag
- *	LIMIT, FREEZE, FREEZE_OTHERS, THAW, KILL, REMOVE, STATS, USAGE, IMAGE
+ *	LIMIT, FREEZE, FREEZE_OTHERS, THAW, KILL, REMOVE, STATS, USAGE, IMAGE, CHECK
  *	GROUP_NEW, GROUP_OPEN, GROUP_END
  *	                 ──────────>
  *	                 <──────────        DONE, FAILED, GROUP, STATS_ARE, USAGE_IS, same tag
@@ -55,6 +55,8 @@ enum keeper_type {
 	KEEPER_LIMIT,
 	/* A ref whose id is an image's name: DONE if there is such an image, else ERR_NOT_FOUND. */
 	KEEPER_IMAGE,
+	/* DONE if one that has these could be started; else what a start would say. */
+	KEEPER_CHECK,
 
 	KEEPER_WELCOME = 64,
 	KEEPER_RUNNING,
@@ -87,6 +89,7 @@ enum keeper_abilities {
 	KEEPER_COUNTS_CPU = 1024,      /* by a cgroup: nobody inside can use some of it unseen */
 	KEEPER_CAN_LIMIT_READS = 2048, /* io_read, io_read_ops of its disk */
 	KEEPER_CAN_LIMIT_WRITES = 4096,
+	KEEPER_KNOWS_CHECK = 8192, /* the request: an older one does not */
 };
 
 /* Limits of a sandbox that has none of its own; memory 0: this host cannot limit it. */
@@ -173,6 +176,14 @@ struct keeper_limit {
 	struct keeper_io io;
 };
 
+/* Of a start, what depends on the disk that the sandbox has already, and on this host. */
+struct keeper_check {
+	struct str id;
+	uint32_t flags; /* KEEPER_START_EPHEMERAL */
+	uint32_t files;
+	uint64_t disk_bytes, inodes;
+};
+
 /* A sandbox that runs: what adoption needs. The agent socket is <run>/<id>/agent.sock. */
 struct keeper_running {
 	struct str id;
@@ -246,9 +257,9 @@ struct keeper_usage {
 
 extern const struct frame_field keeper_hello_fields[], keeper_version_fields[],
 	keeper_welcome_fields[], keeper_start_fields[], keeper_limit_fields[],
-	keeper_running_fields[], keeper_started_fields[], keeper_exited_fields[],
-	keeper_ref_fields[], keeper_group_ref_fields[], keeper_group_fields[],
-	keeper_failed_fields[], keeper_stats_fields[], keeper_usage_fields[],
+	keeper_check_fields[], keeper_running_fields[], keeper_started_fields[],
+	keeper_exited_fields[], keeper_ref_fields[], keeper_group_ref_fields[],
+	keeper_group_fields[], keeper_failed_fields[], keeper_stats_fields[], keeper_usage_fields[],
 	keeper_adopted_fields[], keeper_done_fields[];
 
 #endif

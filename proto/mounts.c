@@ -67,7 +67,8 @@ bool mounts_is_path(struct str path)
 		while (end < path.len && path.at[end] != '/')
 			end++;
 		name = (struct str){path.at + at + 1, end - at - 1};
-		if (!name.len || str_eq(name, STR(".")) || str_eq(name, STR("..")))
+		if (!name.len || name.len > MOUNTS_NAME_MAX || str_eq(name, STR(".")) ||
+		    str_eq(name, STR("..")))
 			return false;
 		at = end;
 	}

@@ -17,6 +17,7 @@
 #define MOUNTS_MAX       16    /* of one sandbox */
 #define MOUNTS_LIST_MAX  16384 /* bytes of the list */
 #define MOUNTS_PATH_MAX  1023
+#define MOUNTS_NAME_MAX  255 /* of each folder on the way */
 #define MOUNTS_SIZE_MIN  (64ULL << 10)
 #define MOUNTS_SIZE_MAX  (1ULL << 50)
 #define MOUNTS_STRINGS   4 /* of each mount */
@@ -37,7 +38,8 @@ struct mount_item {
 int mounts_next(struct str *list, struct mount_item *ret);
 
 /*
- * Absolute, and as short as can be: no "//", ".", "..", no slash at its end, no control characters.
+ * Absolute, and as short as can be: no "//", ".", "..", no slash at its end, no control characters,
+ * and no name that is too long for a file system.
  * "/" is one.
  */
 bool mounts_is_path(struct str path);

@@ -23,6 +23,15 @@ int mounts_allowed_parse(struct str text, struct mounts_allowed *ret)
 	return 0;
 }
 
+struct str mounts_allowed_suffix(struct str path)
+{
+	for (size_t i = path.len; i > 0 && path.at[i - 1] != '/'; i--) {
+		if (path.at[i - 1] == ':')
+			return (struct str){path.at + i, path.len - i};
+	}
+	return (struct str){NULL, 0};
+}
+
 int mounts_allowed_find(const struct mounts_allowed *allowed, unsigned count, struct str folder)
 {
 	int found = -1;

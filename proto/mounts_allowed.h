@@ -21,6 +21,10 @@ struct mounts_allowed {
 /* "DIR[:ro]", also with slashes at the end of DIR; -EINVAL. */
 int mounts_allowed_parse(struct str text, struct mounts_allowed *ret);
 
+/* What follows a colon in the last name of the path, as "rw" does in "/a/b:rw"; or nothing. Whoever
+ * has no such folder has meant something else by it. */
+struct str mounts_allowed_suffix(struct str path);
+
 /* Which of them a folder is in, by its name: the innermost, or -1. */
 int mounts_allowed_find(const struct mounts_allowed *allowed, unsigned count, struct str folder);
 

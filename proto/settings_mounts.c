@@ -81,8 +81,9 @@ static int explain(const struct json_objects *mounts, int error, unsigned which,
 	case -EINVAL:
 		return refuse(err, which,
 			      ".%s must be an absolute path of at most %d bytes, without \".\", "
-			      "\"..\", \"//\", a slash at its end or control characters",
-			      is_source ? "source" : "target", MOUNTS_PATH_MAX);
+			      "\"..\", \"//\", a slash at its end, control characters or a name "
+			      "of more than %d bytes",
+			      is_source ? "source" : "target", MOUNTS_PATH_MAX, MOUNTS_NAME_MAX);
 	case -EPERM:
 		return refuse(err, which,
 			      ".target: nothing can be mounted on \"/\", or in /proc, /sys, "

@@ -260,6 +260,25 @@ static void check_listener(struct findings *findings, const char *name, struct s
 		 screen_text(address).text);
 }
 
+static void check_binds(struct findings *findings, const struct info *info)
+{
+	struct finding *f;
+
+	for (size_t i = 0; i < info->allow_bind.len; i++) {
+		bool is_read_only = str_eq(info->allow_bind.items[i], STR("/:ro"));
+
+		if (!is_read_only && !str_eq(info->allow_bind.items[i], STR("/")))
+			continue;
+		f = add_unsafe(findings, "allowed folders", "",
+			       "name the folders that sandboxes need, in place of \"/\"");
+		snprintf(f->what, sizeof(f->what),
+			 "--allow-bind /%s: whoever may make a sandbox may %s all of this machine",
+			 is_read_only ? ":ro" : "", is_read_only ? "read" : "write to");
+		return;
+	}
+	add_safe(findings, "allowed folders", info->allow_bind.len ? "not all of them" : "none");
+}
+
 void check_reach(struct findings *findings, const struct info *info)
 {
 	char path[PATH_MAX];
@@ -268,6 +287,7 @@ void check_reach(struct findings *findings, const struct info *info)
 
 	check_listener(findings, "TCP listener", info->listen);
 	check_listener(findings, "preview listener", info->preview);
+	check_binds(findings, info);
 	snprintf(path, sizeof(path), "%.*s", STR_ARGS(info->socket));
 	if (!path[0] || stat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
 		return;

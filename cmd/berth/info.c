@@ -62,6 +62,12 @@ static const struct json_field capacity_fields[] = {
 	{ NULL },
 };
 
+static const struct json_field default_fields[] = {
+	{ "memory", JSON_UINT, 0 },
+	{ "*",      JSON_IGNORED },
+	{ NULL },
+};
+
 const struct json_field ability_fields[] = {
 	{ "memory_limit", JSON_BOOL, offsetof(struct abilities, memory_limit) },
 	{ "swap_limit",   JSON_BOOL, offsetof(struct abilities, swap_limit) },
@@ -102,6 +108,7 @@ static const struct json_field info_fields[] = {
 	{ "subuids",         JSON_UINT,    AT(subuids) },
 	{ "network_modes",   JSON_STRINGS, AT(network_modes) },
 	{ "limits",          JSON_OBJECT,  AT(limits), .fields = limits_fields },
+	{ "default_limits",  JSON_OBJECT,  AT(default_memory), .fields = default_fields },
 	{ "capacity",        JSON_OBJECT,  AT(capacity), false, AT(capacity_given), capacity_fields },
 	{ "abilities",       JSON_OBJECT,  AT(abilities), false, AT(abilities_given), ability_fields },
 	{ "socket",          JSON_STRING,  AT(socket) },

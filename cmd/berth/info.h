@@ -40,6 +40,7 @@ struct info {
 	struct {
 		uint64_t head_bytes, headers, body_bytes, connections;
 	} limits;
+	uint64_t default_memory; /* the limit of a sandbox without one; 0: none */
 	struct {
 		uint64_t max_sandboxes, max_running, memory_floor; /* 0: none */
 		uint64_t sandboxes, running, frozen, memory_available;

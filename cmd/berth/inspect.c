@@ -127,6 +127,7 @@ static void print_limits(const struct sandbox_info *info)
 	print_number("process limit", info->limits.pids);
 	print_number("open file limit", info->limits.files);
 	print_size("file size limit", info->limits.file_size);
+	print_size("output limit", info->limits.output_bytes);
 }
 
 /* What this host does not count is not told. */

@@ -101,6 +101,31 @@ static int compare_settings(const struct info *info, const struct wanted *wanted
 	return 0;
 }
 
+static bool is_wanted_bind(const struct wanted *wanted, struct str told)
+{
+	for (char *const *bind = wanted->allow_bind; *bind; bind++) {
+		if (str_eq(told, str_of(*bind)))
+			return true;
+	}
+	return false;
+}
+
+/* More than was asked for. A file of the daemon's may have named it, too, and that is not told. */
+static int compare_more_binds(const struct info *info, const struct wanted *wanted, struct err *err)
+{
+	if (!wanted->allow_bind || !*wanted->allow_bind || info->config.len)
+		return 0;
+	for (size_t i = 0; i < info->allow_bind.len; i++) {
+		if (!is_wanted_bind(wanted, info->allow_bind.items[i]))
+			return err_set(
+				err, -EEXIST, ERR_CONFLICT,
+				"berthd (pid %d) already runs with --allow-bind %.150s, too: "
+				"stop it with `berth down` first",
+				(int)info->pid, screen_text(info->allow_bind.items[i]).text);
+	}
+	return 0;
+}
+
 static int compare_binds(const struct info *info, const struct wanted *wanted, struct err *err)
 {
 	for (char *const *bind = wanted->allow_bind; bind && *bind; bind++) {
@@ -114,7 +139,7 @@ static int compare_binds(const struct info *info, const struct wanted *wanted, s
 				       "stop it with `berth down` first",
 				       (int)info->pid, screen_text(str_of(*bind)).text);
 	}
-	return 0;
+	return compare_more_binds(info, wanted, err);
 }
 
 int running_compare(const struct info *info, const struct wanted *wanted, struct err *err)

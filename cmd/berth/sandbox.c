@@ -24,6 +24,7 @@ static const struct json_field limits_fields[] = {
 	{ "io_write",  JSON_SIZE,   AT(limits.io_write)  - AT(limits) },
 	{ "io_read_ops", JSON_UINT, AT(limits.io_read_ops) - AT(limits) },
 	{ "io_write_ops", JSON_UINT, AT(limits.io_write_ops) - AT(limits) },
+	{ "output_bytes", JSON_SIZE, AT(limits.output_bytes) - AT(limits) },
 	{ "*",         JSON_IGNORED },
 	{ NULL },
 };

@@ -51,7 +51,7 @@ struct sandbox_info {
 	struct sandbox_receipt last_sleep, last_wake;
 	struct {
 		uint64_t memory, swap, cpu_time_ms, pids, files, file_size, disk, inodes;
-		uint64_t io_read, io_write, io_read_ops, io_write_ops;
+		uint64_t io_read, io_write, io_read_ops, io_write_ops, output_bytes;
 		double cpus, memory_threshold;
 	} limits;
 	struct {

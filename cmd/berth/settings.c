@@ -2,19 +2,26 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "proto/json.h"
 #include "proto/settings.h"
 #include "proto/units.h"
 
-static int parse_cpus(const char *text, double *ret, struct err *err)
+/* Nothing else that strtod() takes: "0x1", "1e3", "inf", blanks. */
+static bool parse_decimal(const char *text, double max, double *ret)
 {
 	char *end;
 
 	errno = 0;
 	*ret = strtod(text, &end);
-	if (errno || end == text || *end || !(*ret >= 0 && *ret <= 1000))
+	return !errno && end != text && !text[strspn(text, "0123456789.")] && !*end && *ret <= max;
+}
+
+static int parse_cpus(const char *text, double *ret, struct err *err)
+{
+	if (!parse_decimal(text, 1000, ret))
 		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "--cpus wants a number such as 1.5, or 0 for the default");
 	return 0;
@@ -22,11 +29,7 @@ static int parse_cpus(const char *text, double *ret, struct err *err)
 
 static int parse_threshold(const char *text, double *ret, struct err *err)
 {
-	char *end;
-
-	errno = 0;
-	*ret = strtod(text, &end);
-	if (errno || end == text || *end || !(*ret >= 0 && *ret <= 1))
+	if (!parse_decimal(text, 1, ret))
 		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 			       "--memory-threshold wants a part of the memory such as 0.8, or 0 "
 			       "for none");
@@ -35,9 +38,11 @@ static int parse_threshold(const char *text, double *ret, struct err *err)
 
 static int parse_cpu_time(const char *text, uint64_t *ret, struct err *err)
 {
-	if (duration_parse(str_of(text), ret) < 0 || *ret > INT64_MAX / 1000)
+	*ret = 0;
+	if (strcmp(text, "0") != 0 &&
+	    (duration_parse(str_of(text), ret) < 0 || *ret > INT64_MAX / 1000))
 		return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
-			       "--cpu-time wants a duration such as 500ms, 30s or 10m, or 0s for "
+			       "--cpu-time wants a duration such as 500ms, 30s or 10m, or 0 for "
 			       "as much as it likes");
 	return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "cmd/berth/awake.h"
+#include "cmd/berth/info.h"
 #include "cmd/berth/keyboard.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
@@ -32,6 +33,7 @@ struct top {
 	unsigned long rounds; /* 0: until it is left */
 	enum top_order order;
 	int64_t now_ms;
+	uint64_t default_memory;        /* the limit of those without one; 0: none */
 	struct top_table before, table; /* both by ID */
 	struct buf text, screen;
 	struct answer answer;
@@ -65,11 +67,12 @@ static int64_t known(bool is_given, uint64_t value)
 static int add_row(void *arg, const struct sandbox_info *info)
 {
 	struct top *top = arg;
+	uint64_t limit = info->limits.memory ? info->limits.memory : top->default_memory;
 	struct top_row row = {
 		.generation = info->generation,
 		.cpu_ms = known(info->usage.cpu_given, info->usage.cpu_ms),
 		.memory = known(info->usage.memory_given, info->usage.memory_bytes),
-		.memory_limit = known(info->limits.memory > 0, info->limits.memory),
+		.memory_limit = known(limit > 0, limit),
 		.disk = known(info->usage.disk_given, info->usage.disk_bytes),
 		.pids = known(info->usage.pids_given, info->usage.pids),
 		.cpu_tenths = -1,
@@ -81,6 +84,23 @@ static int add_row(void *arg, const struct sandbox_info *info)
 	if (time_text_parse(info->usage.at, &row.at_ms) < 0)
 		row.at_ms = 0;
 	return top_table_add(&top->table, &row);
+}
+
+/* Whoever cannot say it will not say the rest, either; and an older daemon does not know. */
+static void learn_default(struct top *top)
+{
+	struct answer answer;
+	struct arena arena;
+	struct info info;
+	struct err unused;
+
+	answer_init(&answer);
+	arena_init(&arena, INFO_ARENA_MAX);
+	if (client_get(top->globals, "/v1/info", &answer, &unused) == 0 &&
+	    info_parse(&arena, &answer, &info, &unused) == 0)
+		top->default_memory = info.default_memory;
+	arena_close(&arena);
+	answer_close(&answer);
 }
 
 /* The table of now; that of before is the one to compare with. */
@@ -371,6 +391,7 @@ static int run(const struct call *call)
 	buf_init(&top.text, TEXT_MAX);
 	buf_init(&top.screen, TEXT_MAX);
 	answer_init(&top.answer);
+	learn_default(&top);
 	r = is_live ? run_live(&top, &err) : run_batch(&top, &err);
 	if (r < 0)
 		code = client_failed(call->globals, &top.answer, r, &err);

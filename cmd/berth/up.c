@@ -143,6 +143,7 @@ static int command_fill_binds(struct command *command, const struct call *call, 
 	for (size_t i = 0; i < call->given_count; i++) {
 		const char *text = call->given[i].value;
 		struct mounts_allowed allowed;
+		struct stat st;
 		char absolute[PATH_MAX];
 		int r;
 
@@ -161,7 +162,14 @@ static int command_fill_binds(struct command *command, const struct call *call, 
 			return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
 				       "--allow-bind wants " MOUNTS_ALLOWED_WANT ", not \"%s\"",
 				       screen_text(str_of(text)).text);
-		snprintf(command->binds[count], PATH_MAX, "%.*s%s", STR_ARGS(allowed.path),
+		absolute[allowed.path.len] = '\0';
+		if (mounts_allowed_suffix(allowed.path).len && lstat(absolute, &st) < 0)
+			return err_set(err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
+				       "--allow-bind %.200s: that is no folder of this machine, "
+				       "and nothing but \":ro\", for reading alone, can follow a "
+				       "folder's name",
+				       screen_text(str_of(text)).text);
+		snprintf(command->binds[count], PATH_MAX, "%s%s", absolute,
 			 allowed.is_read_only ? ":ro" : "");
 		command->allow_bind[count] = command->binds[count];
 		command_add(command, flags[UP_ALLOW_BIND].name, command->binds[count++]);
@@ -240,11 +248,12 @@ static void remove_home(const struct home *home, bool is_log_told)
 	struct stat st;
 	char part[PATH_MAX];
 
-	if (!home->is_ours)
-		return;
-	if (is_log_told || (lstat(home->log, &st) == 0 && st.st_size == 0))
+	if (home->is_ours && (is_log_told || (lstat(home->log, &st) == 0 && st.st_size == 0)))
 		unlink(home->log);
 	snprintf(part, sizeof(part), "%s", home->dir);
+	/* What is above it may be ours all the same, and stays if another is in it. */
+	if (!home->is_ours && strlen(part) > home->kept_len)
+		*strrchr(part, '/') = '\0';
 	while (strlen(part) > home->kept_len && rmdir(part) == 0)
 		*strrchr(part, '/') = '\0';
 }
@@ -256,6 +265,7 @@ static int lock_once(const struct paths *paths, struct home *home, int *ret, str
 	struct stat st, named;
 	int r;
 
+	home->is_ours = false;
 	note_kept(home);
 	r = make_dir(paths->state_dir, home->dir, err);
 	if (r < 0)
@@ -291,6 +301,8 @@ static int lock_home(const struct paths *paths, struct home *home, struct err *e
 	do
 		r = lock_once(paths, home, &fd, err);
 	while (r == 1);
+	if (r < 0)
+		remove_home(home, false);
 	return r < 0 ? r : fd;
 }
 
@@ -416,11 +428,12 @@ static int start(const struct call *call, struct command *command, struct err *e
 	r = find_running(command, call, &pid, err);
 	if (r == 0)
 		return report_running(command, pid);
-	if (!client_is_absent(r))
+	if (client_is_absent(r))
+		r = refuse_holder(command, err);
+	if (r < 0) {
+		remove_home(&home, false);
 		return r;
-	r = refuse_holder(command, err);
-	if (r < 0)
-		return r;
+	}
 	r = launch(command->argv, home.log, &launched, err);
 	if (r == 0)
 		return report_started(&command->globals, &launched);

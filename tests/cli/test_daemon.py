@@ -87,6 +87,25 @@ def other_flags(kind):
     return test
 
 
+def other_binds(place):
+    """A daemon that allows other folders, or more of them, is not what was asked for."""
+    place.use_daemon("real")
+    flags = place.daemon_flags()
+    one, two = os.path.realpath(place.path("one")), os.path.realpath(place.path("two:rw"))
+    for folder in (one, two):
+        os.mkdir(folder)
+    both = ["--allow-bind", one, "--allow-bind", two + ":ro"]
+    r = place.run("up", *flags, *both)
+    equal((r.returncode, r.stderr), (0, ""), "start")
+    for args, told in ((both, None), ([], None), (both[2:] + both[:2], None), (both[:2], f"with --allow-bind {two}:ro, too"),
+                       (both + ["--allow-bind", "/srv"], "without --allow-bind /srv"),
+                       (["--allow-bind", one + ":ro"], f"without --allow-bind {one}:ro")):
+        r = place.run("up", *flags, *args)
+        equal(r.returncode, 1 if told else 0, (args, r.stderr))
+        check(not told or told in r.stderr and "`berth down` first" in r.stderr, args, r.stderr)
+    equal(place.run("--socket", place.daemon_socket(), "down").returncode, 0)
+
+
 def after_a_crash(kind):
     def test(place):
         place.use_daemon(kind)
@@ -214,6 +233,11 @@ def failed_start_real(place):
         check(not os.path.exists(place.path("d")), "what it has made", more)
     r = place.run("up", *place.daemon_flags(), "--allow-bind", ":ro")  # as "$UNSET:ro"
     equal((r.returncode, "--allow-bind wants" in r.stderr), (2, True), r.stderr)
+    os.makedirs(place.path("odd:rw"))
+    for text in ("share:rw", "/srv:rw", "/srv/:x", "odd:rw:rw:ro"):
+        r = place.run("up", *place.daemon_flags(), "--allow-bind", text)
+        equal((r.returncode, r.stderr.count("\n")), (2, 1), r.stderr)
+        check("is no folder" in r.stderr and text in r.stderr and ":ro" in r.stderr, r.stderr)
     os.makedirs(place.path("mine", "state"))
     where = ["--state-dir", place.path("mine", "state"), "--run-dir", place.path("mine", "run")]
     for _ in range(2):
@@ -279,5 +303,5 @@ tests = both("fake") + [
     ("down leaves alone what is not its own", foreign),
     ("up starts nothing on a socket that is served", occupied),
 ]
-tests += both("real") + [("a failed start (real)", failed_start_real)]
+tests += both("real") + [("up with other folders beside it", other_binds), ("a failed start (real)", failed_start_real)]
 main(tests)

@@ -354,11 +354,15 @@ def run_makes(place):
     equal(place.run("run", "--name", "Web", "--rm", "--", "prog").returncode, 0)
     equal(server.requests, [("PUT", "/v1/sandbox/web"), ("POST", "/v1/sandbox/web/exec"),
                             ("DELETE", "/v1/sandbox/web")])
-    for args in (["--cpus", "many", "x"], ["--cpus", "-1", "x"], ["--pids", "-1", "x"], [], ["--rm"],
+    for args in (["--cpus", "many", "x"], ["--cpus", "-1", "x"], ["--cpus", "0x1", "x"], ["--cpus", "1e0", "x"],
+                 ["--cpu-time", "30", "x"], ["--pids", "-1", "x"], [], ["--rm"],
                  ["--name", "a/b", "x"]):
         server.requests.clear()
         r = place.run("run", *args)
         equal((r.returncode, r.stdout, r.stderr.count("\n"), server.requests), (125, "", 1, []), args)
+    for time, told in (("0", 0), ("0s", 0), ("30s", 30000)):
+        equal(place.run("create", "timed", "--cpu-time", time).returncode, 0, time)
+        equal(server.sandboxes.pop("timed")["limits"], {"cpu_time_ms": told}, time)
 
 
 def run_fails(place):
@@ -399,14 +403,14 @@ def lists(place):
 
 def inspects(place):
     server = api(place)
-    server.put("web", {"limits": {"memory": 536870912, "cpus": 1.5, "pids": None},
+    server.put("web", {"limits": {"memory": 536870912, "cpus": 1.5, "pids": None, "output_bytes": 1048576},
                        "labels": {"team": "a", "x": ""}, "state": "failed",
                        "usage": {"cpu_ms": 5, "memory_bytes": 1024, "new": 1},
                        "last_failure": {"code": "start_failed", "message": "crun: no\007",
                                         "at": "2026-01-02T03:04:05.678Z"}})
     r = place.run("inspect", "web")
     equal(r.returncode, 0, r.stderr)
-    for words in ("512 MiB", "1.5", "team=a", "failed", "crun: no? (start_failed) at 2026-"):
+    for words in ("512 MiB", "1.5", "output limit", "1 MiB", "team=a", "failed", "crun: no? (start_failed) at 2026-"):
         check(words in r.stdout, words, r.stdout)
     check("process limit" not in r.stdout)
     equal(json.loads(place.run("inspect", "--json", "web").stdout), server.sandboxes["web"])

@@ -122,10 +122,22 @@ def reach(place):
             equal({n for n in names if found[n]["status"] == "unsafe"}, unsafe | more, (listen, oct(mode)))
 
 
+def folders(place):
+    """The whole host is no folder for sandboxes."""
+    for number, (allowed, told) in enumerate(((None, None), ([], None), (["/srv", "/home:ro"], None), (["/srv", "/"], "write to"),
+                                              (["/:ro"], "read"))):
+        path = place.path(f"{number}.sock")
+        place.serve(http(200, {**INFO, "socket": path, **({} if allowed is None else {"allow_bind": allowed})}), f"{number}.sock")
+        found = doctor(place, "--strict", "--socket", path)[1]["allowed folders"]
+        equal(found["status"], "unsafe" if told else "ok", allowed)
+        check(not told or f"may {told} all of this machine" in found["message"], found)
+
+
 main([
     ("14: a vulnerable runtime is named, by its version, package and features", runtimes),
     ("14: --strict fails for what is a note without it", codes),
     ("settings of the kernel and the processor's holes", settings),
     ("a state directory that others may read", state),
     ("who can reach the daemon", reach),
+    ("what sandboxes may mount", folders),
 ])

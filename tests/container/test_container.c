@@ -399,14 +399,14 @@ static void test_failure(struct ground *ground)
 
 static void read_usage(struct ground *ground, const char *id, uint64_t ret[2])
 {
-	struct sandbox_id name = {0};
+	struct container c = {.init_pidfd = -1};
 	struct err err = {0};
 	cleanup_fd int fd = -1;
 	pid_t pid;
 	int pidfd;
 
-	snprintf(name.text, sizeof(name.text), "%s", id);
-	pidfd = container_disk_usage(ground->host, &name, &pid, &fd, &err);
+	snprintf(c.spec.id.text, sizeof(c.spec.id.text), "%s", id);
+	pidfd = container_disk_usage(ground->host, &c, &pid, &fd, &err);
 	check(pidfd >= 0 && ground_wait(pid, pidfd) == 0);
 	check(read(fd, ret, 16) == 16);
 }

@@ -2,11 +2,7 @@
  * Loaded before a program's libraries (LD_PRELOAD), it lets one call of a kind fail, or all from
  * one on. Which, says a file that BERTH_FAULTS names and that test and program map: see faults.py,
  * whose picture of struct control must be the same. Processes that the program forks count along.
- *
- * Functions are bound to the names that they stand for by asm labels; what they stand for is the
- * next of that name.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,6 +17,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "tests/preload.h"
 
 enum kind {
 	FAULT_NONE,
@@ -46,15 +44,6 @@ struct control {
 
 static struct control *control;
 static uintptr_t program_begin, program_end; /* its own code: who else allocates does not count */
-
-#define INSTEAD_OF(name) __asm__(name) __attribute__((visibility("default")))
-#define NEXT(name)                                                                                 \
-	({                                                                                         \
-		static void *next_;                                                                \
-		if (!next_)                                                                        \
-			next_ = dlsym(RTLD_NEXT, name);                                            \
-		next_;                                                                             \
-	})
 
 static int find_program(struct dl_phdr_info *info, size_t size, void *arg)
 {

@@ -4,7 +4,6 @@
  * and program map: see jump.py, whose picture of struct control must be the same. The kernel's
  * timer is told machine's time; that the clock was set, the test tells by letting it expire.
  */
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -16,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/preload.h"
+
 struct control {
 	_Atomic int64_t ahead_s;
 	_Atomic int32_t timer_fd; /* of the program; 0: it has none */
@@ -23,15 +24,6 @@ struct control {
 
 static struct control *control;
 static int wall_fd = -1;
-
-#define INSTEAD_OF(name) __asm__(name) __attribute__((visibility("default")))
-#define NEXT(name)                                                                                 \
-	({                                                                                         \
-		static void *next_;                                                                \
-		if (!next_)                                                                        \
-			next_ = dlsym(RTLD_NEXT, name);                                            \
-		next_;                                                                             \
-	})
 
 __attribute__((constructor)) static void begin(void)
 {

@@ -96,12 +96,44 @@ def test_change(g):
     check(disk_of(g, "a")[0] > 100 * MIB, disk_of(g, "a"))
     g.out("b", "echo kept >f")
     stop(g, "b")
-    equal(make(g, "b", {"disk": "16M"}).status, 200, "too late")
-    refused(g.request("POST", "/v1/sandbox/b/start"), 409, "conflict", "before its first start")
+    refused(make(g, "b", {"disk": "16M"}), 409, "conflict", "before its first start", "another sandbox")
     equal(make(g, "b", {"disk": 0}).status, 200, "as it was")
     equal(g.out("b", "cat f"), "kept\n", "its disk")
-    equal(make(g, "d", {"disk": "16M", "inodes": 1000}).status, 200, "inodes")
-    refused(g.request("POST", "/v1/sandbox/d/start"), 501, "unsupported", "ephemeral", "limits.disk")
+    refused(make(g, "d", {"disk": "16M", "inodes": 1000}), 501, "unsupported", "ephemeral", "limits.disk")
+    # One whose limit was lifted has it back.
+    stop(g, "a")
+    for _ in range(2):
+        equal(make(g, "a", {"disk": "128M"}).status, 200, "limited again")
+    refused(make(g, "a", {"disk": "128M"}, ephemeral=True), 409, "conflict", "before its first start")
+    check(FULL in g.exec("a", "head -c 100M /dev/zero >yet").stderr, "the limit")
+    end(g)
+
+
+def test_at_once(g):
+    """What no start could have is refused when it is asked for, also of one that is cold; what stays is not."""
+    g.out("a", "echo kept >f")
+    for turn in ("running", "cold"):
+        refused(make(g, "a", {}, ephemeral=True), 409, "conflict", "before its first start", "another sandbox")
+        refused(make(g, "a", {"files": 1048576}), 501, "unsupported", "open files", "LimitNOFILE")
+        refused(make(g, "a", {"inodes": 1000}), 501, "unsupported", "limits.inodes", "must be 0")
+        shown = g.sandbox("a")
+        equal((shown["ephemeral"], shown["limits"]["files"], shown["limits"]["inodes"]), (False, None, None), turn)
+        for files in (1000, 0):
+            equal(make(g, "a", {"files": files}, ephemeral=False).status, 200, f"what can be, {turn}")
+        stop(g, "a")
+    equal(g.out("a", "cat f"), "kept\n", "its disk")
+    refused(g.request("POST", "/v1/sandbox", {"id": "b", "limits": {"files": 1048576}}), 501, "unsupported", "open files")
+    equal(g.get("/v1/sandbox/b").status, 404, "what was not made")
+    equal(make(g, "c", {"disk": "16M", "inodes": 500}, ephemeral=True).status, 200, "one in memory")
+    refused(make(g, "c", {}, ephemeral=False), 501, "unsupported", "limits.inodes" if g.is_root else "without root")
+    g.out("c", "true")
+    stop(g, "c")
+    for limits in ({}, {"disk": "32M"}, {"inodes": 600}):
+        equal(make(g, "c", limits, ephemeral=True).status, 200, limits)
+    equal(make(g, "c", {"disk": 0, "inodes": 0}, ephemeral=False).status, 200, "a disk that lasts")
+    g.out("c", "true")
+    refused(make(g, "c", {}, ephemeral=True), 409, "conflict", "before its first start")
+    equal(g.request("PUT", "/v1/sandbox/c", {"labels": {"x": "y"}}).status, 200, "another change")
     end(g)
 
 
@@ -490,8 +522,11 @@ def test_tiny_host(g):
 def test_refused(g):
     """Without root a disk that stays cannot be limited, and it is said what can be."""
     for name, limits in (("a", {"disk": "16M"}), ("b", {"inodes": 100})):
-        equal(make(g, name, limits).status, 200, name)
-        refused(g.request("POST", f"/v1/sandbox/{name}/start"), 501, "unsupported", "ephemeral")
+        refused(make(g, name, limits), 501, "unsupported", "ephemeral")
+    for _ in range(2):
+        g.out("c", "true")
+        refused(make(g, "c", {"disk": "16M"}), 501, "unsupported", "without root", "a disk that lasts")
+        stop(g, "c")
     end(g)
 
 
@@ -520,23 +555,22 @@ def test_ephemeral(g):
     equal(g.out("a", "ls; grep -c root /etc/passwd").split()[-1], "1", "a new disk")
     equal(g.exec("a", "cat f").code, 1, "what was forgotten")
     equal(g.sandbox("a")["last_wake"]["kept"], [], "kept")
-    g.out("b", "echo x >f")
-    stop(g, "b")
-    equal(make(g, "b", {}, ephemeral=True).status, 200, "too late")
-    refused(g.request("POST", "/v1/sandbox/b/start"), 409, "conflict", "before its first start")
     limits = ["--ephemeral", "--disk", "8M", "--inodes", "100"]
     subprocess.run([os.path.join(g.build, "berth"), "--socket", g.socket, "create", "c", "--start", *limits],
                    stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=60)
     made = g.sandbox("c")
     equal((made["ephemeral"], made["limits"]["disk"], made["limits"]["inodes"]), (True, 8 * MIB, 100), made)
     check(fill(g, "c", most="64M") <= 8 * MIB, "what --disk says")
+    before = disk_of(g, "c")
+    check(7 * MIB < before[0] <= 9 * MIB and before[1] > 1, before)
     g.kill_keeper()
-    until(lambda: g.sandbox("c")["state"] == "running", "the sandbox to be adopted")
+    until(lambda: g.keeper() and g.sandbox("c")["state"] == "running", "the sandbox to be adopted")
+    equal(disk_of(g, "c"), before, "what is counted by the next keeper")
     g.out("c", "rm big; echo x >f")
     end(g)
 
 
-main([test_holds, test_full_disk, test_change, test_change_while_running, test_kills, test_new_pool, test_moved_folder,
+main([test_holds, test_full_disk, test_change, test_at_once, test_change_while_running, test_kills, test_new_pool, test_moved_folder,
       test_moved_alive, test_missing_pool, test_wrong_disk, test_half_changed,
       test_same_number, test_trouble, test_room, test_copied_image, test_full_host,
       test_tiny_host, test_refused, test_ephemeral],

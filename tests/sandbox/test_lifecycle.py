@@ -73,6 +73,7 @@ def test_image(g):
         reply = g.request(method, target, body, **headers)
         equal((reply.status, reply.json()["code"]), (404, "not_found"), reply)
         check('no image "python": there is "host"' in reply.json()["error"], reply)
+        os.makedirs(os.path.join(g.state, "images", "python", "half"), exist_ok=True)  # which is none yet
     equal([(s["id"], s["state"], s["labels"]) for s in g.list_all()], [("a", "cold", {"team": "x"})], "what there is")
     folder = os.path.join(g.state, "images", "python", "rootfs")
     os.makedirs(folder)

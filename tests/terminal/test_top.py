@@ -142,6 +142,8 @@ def test_batch(g):
     equal([[row["id"] for row in table] for table in rounds], [["limited", "work"]] * 2, rounds)
     # At least a second was between them.
     check(rounds[1][1]["cpu_percent"] <= (rounds[1][1]["cpu_ms"] - rounds[0][1]["cpu_ms"]) / 10 + 1, rounds)
+    default = g.get("/v1/info").json()["default_limits"]["memory"]
+    equal([row["memory_limit_bytes"] for row in rounds[0]], [64 << 20 if g.is_root else default, default], "limits")
     for idle, work in rounds:
         check(0 <= work["cpu_percent"] < 250 and idle["cpu_percent"] < 20, rounds)
         equal((idle["pids"] is not None, idle["memory_bytes"] is not None), (g.has_cgroups,) * 2, rounds)

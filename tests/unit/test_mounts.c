@@ -38,8 +38,13 @@ static void test_paths(void)
 		check(!cases[i].is_path || mounts_is_reserved(path) == cases[i].is_reserved);
 	}
 	memset(longest, 'x', sizeof(longest));
-	longest[0] = '/';
+	for (size_t at = 0; at < sizeof(longest); at += MOUNTS_NAME_MAX + 1)
+		longest[at] = '/';
 	check(mounts_is_path((struct str){longest, MOUNTS_PATH_MAX}));
+	check(mounts_is_path((struct str){longest, MOUNTS_NAME_MAX + 1}));
+	longest[MOUNTS_NAME_MAX + 1] = 'x';
+	check(!mounts_is_path((struct str){longest, MOUNTS_NAME_MAX + 2}));
+	longest[MOUNTS_NAME_MAX + 1] = '/';
 	check(!mounts_is_path((struct str){longest, MOUNTS_PATH_MAX + 1}));
 	tap_ok("paths");
 }
@@ -128,6 +133,9 @@ static void test_allowed(void)
 	check(mounts_allowed_find(allowed, 4, STR("/etc")) == 2);
 	check(mounts_allowed_find(allowed, 2, STR("/etc")) == -1);
 	check(mounts_allowed_find(allowed, 0, STR("/srv")) == -1);
+	check(str_eq(mounts_allowed_suffix(STR("/a/b:rw")), STR("rw")));
+	check(str_eq(mounts_allowed_suffix(STR("/a:b/c:d:e")), STR("e")));
+	check(!mounts_allowed_suffix(STR("/a:b/c")).len && !mounts_allowed_suffix(STR("/a:")).len);
 	tap_ok("folders that are allowed");
 }
 
