@@ -186,8 +186,8 @@ int run_log_write(const struct run_log *log, struct buf *out)
 
 bool run_log_read(const struct run_log *log, struct run_log_reader *reader, struct str *ret)
 {
-	/* In a message the quote would have a backslash before it. */
-	static const char between[] = "},{\"";
+	/* In a message a quote has a backslash before it, and a comma behind it if it ends that. */
+	static const char between[] = "},{\"level\":";
 	size_t len = buf_len(&log->text);
 	const char *at, *end;
 
