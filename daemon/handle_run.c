@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "daemon/berthd.h"
+#include "daemon/handle_run.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/idempotency.h"
 #include "daemon/registry.h"
@@ -310,7 +311,7 @@ void handle_run_get(struct exchange *x)
 	look(x, write_whole);
 }
 
-void handle_run_logs(struct exchange *x)
+void handle_run_logs_now(struct exchange *x)
 {
 	look(x, run_record_write_logs);
 }

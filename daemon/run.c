@@ -174,9 +174,9 @@ static void complete_record(struct run *run)
 {
 	struct run_record *r = &run->record;
 
-	run_log_flush(&run->log, r->ended_at_ms);
-	r->logs_dropped = run->log.dropped;
-	if (run_log_write(&run->log, &run->logs_text) == 0)
+	run_call_end_log(run);
+	r->logs_dropped = run->log->dropped;
+	if (run_log_write(run->log, &run->logs_text) == 0)
 		r->logs = (struct str){buf_at(&run->logs_text), buf_len(&run->logs_text)};
 	run_call_end_tests(run);
 	buf_close(&run->tests_text);
@@ -395,8 +395,10 @@ static struct run *run_new(struct runs *runs)
 {
 	struct run *run = calloc(1, sizeof(*run));
 
-	if (!run)
+	if (!run || run_call_init(run) < 0) {
+		free(run);
 		return NULL;
+	}
 	run->runs = runs;
 	list_init(&run->link);
 	list_init(&run->waits);
@@ -411,7 +413,6 @@ static struct run *run_new(struct runs *runs)
 	arena_init(&run->arena, REQUEST_ARENA_MAX);
 	uv_timer_init(registry_loop(runs->registry), &run->timeout);
 	run->timeout.data = run;
-	run_call_init(run);
 	return run;
 }
 
@@ -533,11 +534,11 @@ int run_view(const struct run *run, struct arena *arena, struct run_record *ret)
 	if (run->phase >= RUN_PHASE_REMOVING)
 		return 0;
 	buf_init(&text, RUN_LOG_MAX + 2);
-	r = run_log_write(&run->log, &text);
+	r = run_log_write(run->log, &text);
 	if (r == 0)
 		copy = arena_strndup(arena, buf_at(&text), buf_len(&text));
 	ret->logs = (struct str){copy, buf_len(&text)};
-	ret->logs_dropped = run->log.dropped;
+	ret->logs_dropped = run->log->dropped;
 	buf_close(&text);
 	return copy ? 0 : -ENOMEM;
 }

@@ -36,6 +36,7 @@
 struct pool;
 struct registry;
 struct run;
+struct run_log;
 struct runs;
 
 /* How many may be at work at once; 0: twice the processors, and at least 4. */
@@ -58,6 +59,9 @@ struct run_wait {
 	struct run *run;
 	/* It is stored; or `err` says why not, and there is no run. For whoever joins before. */
 	void (*stored)(struct run_wait *wait, const struct err *err);
+	/* It has said something more; nothing may be asked of the run but its log. NULL: nobody needs
+	 * to know. */
+	void (*said)(struct run_wait *wait);
 	/* The record is lent for the call; run_find() knows the run no more. */
 	void (*ended)(struct run_wait *wait, const struct run_record *record);
 };
@@ -75,6 +79,9 @@ const struct sandbox_id *run_id(const struct run *run);
 void run_join(struct run *run, struct run_wait *wait);
 void run_leave(struct run_wait *wait);
 void run_cancel(struct run *run);
+
+/* What it has said and will say, held for the caller: it is complete with `ended`. */
+struct run_log *run_hold_log(const struct run *run);
 
 /* As it is now. Texts live in the arena, or as long as the run is not touched. -ENOMEM. */
 int run_view(const struct run *run, struct arena *arena, struct run_record *ret);

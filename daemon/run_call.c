@@ -31,19 +31,20 @@ static const struct context_call_ops call_ops = {
 	.ended = on_ended,
 };
 
-void run_call_init(struct run *run)
+int run_call_init(struct run *run)
 {
+	run->log = run_log_new();
 	arena_init(&run->said, SAID_MAX);
-	run_log_init(&run->log);
 	buf_init(&run->logs_text, RUN_LOG_MAX + 2);
 	buf_init(&run->tests_text, JSON_TEXT_MAX);
+	return run->log ? 0 : -ENOMEM;
 }
 
 void run_call_close(struct run *run)
 {
 	buf_close(&run->tests_text);
 	buf_close(&run->logs_text);
-	run_log_close(&run->log);
+	run_log_release(run->log);
 	arena_close(&run->said);
 }
 
@@ -67,6 +68,27 @@ struct str run_keep_error(struct run *run, const struct run_error *error)
 }
 
 /* --- what it says --- */
+
+static void tell_said(struct run *run)
+{
+	list_for_each_safe (node, &run->waits) {
+		struct run_wait *wait = list_entry(node, struct run_wait, link);
+
+		if (wait->said)
+			wait->said(wait);
+	}
+}
+
+void run_call_end_log(struct run *run)
+{
+	run_log_flush(run->log, run->record.ended_at_ms);
+	tell_said(run);
+}
+
+struct run_log *run_hold_log(const struct run *run)
+{
+	return run_log_hold(run->log);
+}
 
 static void end_output(struct run *run, uint64_t max)
 {
@@ -98,7 +120,8 @@ static void on_output(struct context_call *call, bool is_stderr, struct str byte
 
 	if (run->is_ending)
 		return;
-	run_log_output(&run->log, is_stderr, bytes, registry_now_ms());
+	run_log_output(run->log, is_stderr, bytes, registry_now_ms());
+	tell_said(run);
 	/* The last words of V8: it has its own limit, which it takes from the sandbox's. */
 	if (is_stderr && memmem(bytes.at, bytes.len, heap, sizeof(heap) - 1))
 		run->is_heap_full = true;
@@ -169,7 +192,8 @@ static void on_report(struct context_call *call, const struct kernel_report *rep
 		run->is_checked = true;
 		break;
 	case KERNEL_LOG:
-		run_log_add(&run->log, report->log.level, report->log.message, registry_now_ms());
+		run_log_add(run->log, report->log.level, report->log.message, registry_now_ms());
+		tell_said(run);
 		break;
 	case KERNEL_VALUE:
 		run->value = keep(run, report->value);

@@ -1,5 +1,7 @@
 #include "daemon/run_log.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -9,19 +11,46 @@
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-void run_log_init(struct run_log *log)
+struct run_log *run_log_new(void)
 {
-	*log = (struct run_log){0};
+	struct run_log *log = calloc(1, sizeof(*log));
+
+	if (!log)
+		return NULL;
+	log->holders = 1;
 	buf_init(&log->text, RUN_LOG_MAX);
 	for (size_t i = 0; i < array_len(log->lines); i++)
 		buf_init(&log->lines[i], RUN_LINE_MAX);
+	return log;
 }
 
-void run_log_close(struct run_log *log)
+struct run_log *run_log_of(struct str text, uint64_t dropped)
 {
+	struct run_log *log = run_log_new();
+
+	if (!log)
+		return NULL;
+	log->dropped = dropped;
+	if (text.len <= 2 || buf_append(&log->text, text.at + 1, text.len - 2) == 0)
+		return log;
+	run_log_release(log);
+	return NULL;
+}
+
+struct run_log *run_log_hold(struct run_log *log)
+{
+	log->holders++;
+	return log;
+}
+
+void run_log_release(struct run_log *log)
+{
+	if (!log || --log->holders > 0)
+		return;
 	buf_close(&log->text);
 	for (size_t i = 0; i < array_len(log->lines); i++)
 		buf_close(&log->lines[i]);
+	free(log);
 }
 
 /* `ret` gets the text with U+FFFD for each byte that belongs to no character. */
@@ -153,4 +182,33 @@ int run_log_write(const struct run_log *log, struct buf *out)
 	if (r == 0)
 		r = buf_append(out, buf_at(&log->text), buf_len(&log->text));
 	return r == 0 ? buf_append(out, "]", 1) : r;
+}
+
+bool run_log_read(const struct run_log *log, struct run_log_reader *reader, struct str *ret)
+{
+	/* In a message a quote has a backslash before it, and a comma behind it if it ends that. */
+	static const char between[] = "},{\"level\":";
+	size_t len = buf_len(&log->text);
+	const char *at, *end;
+
+	if (reader->at >= len)
+		return false;
+	at = buf_at(&log->text) + reader->at;
+	end = memmem(at, len - reader->at, between, sizeof(between) - 1);
+	*ret = (struct str){at, end ? (size_t)(end - at) + 1 : len - reader->at};
+	reader->at += ret->len + 1; /* behind the comma, which may have yet to come */
+	reader->cursor++;
+	return true;
+}
+
+int run_log_seek(const struct run_log *log, struct run_log_reader *reader, uint64_t cursor)
+{
+	struct str entry;
+
+	*reader = (struct run_log_reader){0};
+	while (reader->cursor < cursor) {
+		if (!run_log_read(log, reader, &entry))
+			return -ENOENT;
+	}
+	return 0;
 }

@@ -61,7 +61,7 @@ struct run {
 	struct context *context;
 	struct context_call call;
 	struct arena said; /* values and errors that are kept */
-	struct run_log log;
+	struct run_log *log;
 	struct buf logs_text, tests_text; /* of the record, once it has ended */
 	uint64_t output_bytes;
 	size_t test; /* which is under way */
@@ -105,8 +105,10 @@ struct sandbox *run_sandbox(const struct run *run);
 int run_sandbox_give_back(struct run *run, struct err *err);
 
 /* run_call.c: the sandbox runs. */
-void run_call_init(struct run *run);
+int run_call_init(struct run *run);
 void run_call_begin(struct run *run);
+/* Nothing more is said. */
+void run_call_end_log(struct run *run);
 void run_call_close(struct run *run);
 /* Tests that have not been called get the error that ended the run. */
 void run_call_end_tests(struct run *run);

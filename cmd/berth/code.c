@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "cmd/berth/run_info.h"
+#include "cmd/berth/run_follow.h"
 #include "cmd/berth/screen.h"
 #include "cmd/berth/session.h"
 #include "cmd/berth/settings.h"
@@ -180,6 +180,10 @@ static int put_run(const struct call *call, const struct code_call *code, struct
 		json_key(&w, "timeout_ms");
 		json_int(&w, (int64_t)code->timeout_ms);
 	}
+	if (!call->globals->json) {
+		json_key(&w, "async");
+		json_bool(&w, true);
+	}
 	if (values[CODE_TRUST]) {
 		json_key(&w, "trust");
 		json_text(&w, values[CODE_TRUST]);
@@ -193,6 +197,38 @@ static int put_run(const struct call *call, const struct code_call *code, struct
 }
 
 /* Whoever closes the connection cancels the run. */
+static int ask_whole(struct haul *haul, struct arena *arena, struct run_info *ret)
+{
+	int r = buf_printf(&haul->target, "/v1/runs");
+
+	if (r == 0)
+		r = haul_ask_long(haul, "POST");
+	if (r == 0)
+		r = run_parse(haul, arena, ret);
+	return r == 0 ? haul_print_answer(haul) : r;
+}
+
+/* What it says comes meanwhile; if that cannot be shown to its end, nobody wants the run. */
+static int watch(struct haul *haul, struct arena *arena, struct run_info *ret)
+{
+	struct sandbox_id id;
+	int r = run_begin(haul, &id);
+
+	if (r < 0)
+		return r;
+	r = run_follow(haul, id.text);
+	if (r < 0) {
+		run_cancel(haul, id.text);
+		return r;
+	}
+	r = run_target(haul, id.text, "");
+	if (r == 0)
+		r = haul_ask(haul, "GET");
+	if (r == 0)
+		r = run_parse(haul, arena, ret);
+	return r == 0 ? run_show_end(haul, ret) : r;
+}
+
 static int run_alone(const struct call *call, const struct code_call *code)
 {
 	struct run_info run = {0};
@@ -207,15 +243,8 @@ static int run_alone(const struct call *call, const struct code_call *code)
 	buf_init(&haul.body, BODY_MAX);
 	r = put_run(call, code, &haul, &arena);
 	if (r == 0)
-		r = buf_printf(&haul.target, "/v1/runs");
-	if (r == 0)
-		r = haul_ask_long(&haul, "POST");
-	if (r == 0)
-		r = run_parse(&haul, &arena, &run);
-	if (r == 0)
-		r = call->globals->json ? haul_print_answer(&haul) : run_show_logs(&haul, &run);
-	if (r == 0 && !call->globals->json)
-		r = run_show_end(&haul, &run);
+		r = call->globals->json ? ask_whole(&haul, &arena, &run)
+					: watch(&haul, &arena, &run);
 	exit_code = haul_finish(&haul, r);
 	if (exit_code != EXIT_OK)
 		exit_code = exit_code > 128 ? exit_code : EXIT_NOT_RUN;
@@ -347,7 +376,7 @@ const struct verb verb_code = {
 		"`main`)\n"
 		"is called with --input; else the value of its last expression is the result. "
 		"What\n"
-		"it said is printed when it has ended. Ctrl-C cancels it.",
+		"it prints and logs comes line by line, while it runs. Ctrl-C cancels it.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

@@ -106,18 +106,28 @@ static bool is_for_stderr(struct str level)
 	       str_eq(level, STR("critical"));
 }
 
+int run_show_entry(struct haul *haul, const struct run_log_entry *entry)
+{
+	return plain_print(haul->interrupt_fd,
+			   is_for_stderr(entry->level) ? STDERR_FILENO : STDOUT_FILENO,
+			   entry->message);
+}
+
+void run_show_dropped(uint64_t dropped)
+{
+	if (dropped)
+		screen_error("%" PRIu64 " messages were too many and are not kept", dropped);
+}
+
 int run_show_logs(struct haul *haul, const struct run_info *run)
 {
 	const struct run_log_entry *entries = run->logs.items;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < run->logs.len; i++)
-		r = plain_print(haul->interrupt_fd,
-				is_for_stderr(entries[i].level) ? STDERR_FILENO : STDOUT_FILENO,
-				entries[i].message);
-	if (r == 0 && run->logs_dropped)
-		screen_error("%" PRIu64 " messages were too many and are not kept",
-			     run->logs_dropped);
+		r = run_show_entry(haul, &entries[i]);
+	if (r == 0)
+		run_show_dropped(run->logs_dropped);
 	return r;
 }
 

@@ -44,6 +44,8 @@ int run_parse(struct haul *haul, struct arena *arena, struct run_info *ret);
 int run_target(struct haul *haul, const char *run, const char *suffix);
 
 /* What it said, each where it said it; then its result, its error and what became of its tests. */
+int run_show_entry(struct haul *haul, const struct run_log_entry *entry);
+void run_show_dropped(uint64_t dropped);
 int run_show_logs(struct haul *haul, const struct run_info *run);
 int run_show_end(struct haul *haul, const struct run_info *run);
 

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "cmd/berth/run_info.h"
+#include "cmd/berth/run_follow.h"
 #include "cmd/berth/screen.h"
 #include "proto/run_record.h"
 #include "proto/units.h"
@@ -17,7 +17,7 @@
 #define EXIT_TIMEOUT 124 /* as timeout(1) has it */
 #define CURSOR_MAX   64
 
-enum { RUNS_STATUS, RUNS_LIMIT, RUNS_QUIET, RUNS_TIMEOUT };
+enum { RUNS_STATUS, RUNS_LIMIT, RUNS_QUIET, RUNS_TIMEOUT, RUNS_FOLLOW };
 
 struct page {
 	struct json_objects runs; /* struct run_info */
@@ -224,8 +224,11 @@ static int logs(struct haul *haul, const struct call *call, int *ret_code)
 {
 	struct run_info run;
 	struct arena arena;
-	int r = run_target(haul, call->args[1], "/logs");
+	int r;
 
+	if (call->values[RUNS_FOLLOW])
+		return run_follow(haul, call->args[1]);
+	r = run_target(haul, call->args[1], "/logs");
 	if (r == 0)
 		r = haul_ask(haul, "GET");
 	arena_init(&arena, RUN_ARENA_MAX);
@@ -318,6 +321,7 @@ static const struct flag flags[] = {
 	[RUNS_LIMIT]   = { "--limit",   "NUMBER",   "at most so many, the newest (50)" },
 	[RUNS_QUIET]   = { "--quiet",   NULL,       "only their IDs", "-q" },
 	[RUNS_TIMEOUT] = { "--timeout", "DURATION", "of wait: give up after so long" },
+	[RUNS_FOLLOW]  = { "--follow",  NULL,       "of logs: go on until the run is over", "-f" },
 	{ NULL },
 };
 
@@ -326,6 +330,7 @@ static const struct example examples[] = {
 	{ "berth runs --status failed -q",    "the IDs of those that failed" },
 	{ "berth runs show RUN",              "what became of it, its result and its error" },
 	{ "berth runs logs RUN",              "what it said" },
+	{ "berth runs logs -f RUN",           "and what it says from now on" },
 	{ "berth runs wait RUN",              "until it ends; its result, and a code that tells how" },
 	{ "berth runs cancel RUN",            "end it" },
 	{ NULL },
@@ -339,7 +344,8 @@ const struct verb verb_runs = {
 	.arg_max = 2,
 	.description =
 		"Tells of runs: pieces of code that had a sandbox of their own, as `berth code\n"
-		"--run` starts them. `wait` exits with 0 when the run completed, 1 when it failed\n"
+		"--run` starts them. Ctrl-C ends `logs -f` and not the run. `wait` exits with 0 "
+		"when the run completed, 1 when it failed\n"
 		"or some of its tests did, 124 when its time or that of --timeout was over, 137\n"
 		"when its memory was, and 125 when it was cancelled or lost.",
 	.flags = flags,

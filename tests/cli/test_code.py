@@ -55,7 +55,8 @@ class CodeApi(Api):
     def run(self, client, request, parts):
         if request.method == "POST" and not parts:
             self.calls.append(request.json())
-            return client.answer(200, self.runs["new"])
+            self.runs[self.runs["new"]["id"]] = self.runs["new"]
+            return client.answer(202 if self.calls[-1].get("async") else 200, self.runs["new"])
         if not parts:
             return client.answer(200, {"runs": [{k: v for k, v in r.items() if k not in ("result", "logs")}
                                                 for r in self.runs.values()]})
@@ -63,7 +64,21 @@ class CodeApi(Api):
             return client.answer(404, {"error": "there is no such run", "code": "not_found"})
         if parts[1:] == ["wait"] and self.runs[parts[0]]["status"] == "running":
             return client.answer(504, {"error": "it goes on", "code": "timeout"})
+        if parts[1:] == ["logs"] and ("follow", "1") in request.query:
+            return self.follow(client, self.runs[parts[0]])
         return client.answer(200, self.runs[parts[0]])
+
+    def follow(self, client, run):
+        client.stream()
+        for number, entry in enumerate(run["logs"], 1):
+            client.event("log", {**entry, "cursor": str(number)})
+        client.event("unheard-of", {"a": 1})
+        if self.wait:
+            if client.is_gone():
+                self.gone.set()
+            return None
+        client.event("done", {"id": run["id"], "status": run["status"], "logs_dropped": run["logs_dropped"], "cursor": "9"})
+        return client.raw(b"")
 
 
 def serve(place):
@@ -312,7 +327,7 @@ def runs(place):
     r = place.run("code", "--run", "--input", '[1, {"a": null}]', "--env", "A=b", "--timeout", "2s", "--memory", "64M", "--trust", "low", "x.js")
     equal((r.returncode, r.stdout, r.stderr), (0, 'out\n{"a": 1}\n', "err\x1b\n"))
     equal(api.calls[-1], {"code": "1", "language": "javascript", "input": [1, {"a": None}], "env": {"A": "b"}, "timeout_ms": 2000,
-                          "limits": {"memory": "64M"}, "trust": "low"})
+                          "limits": {"memory": "64M"}, "trust": "low", "async": True})
     api.runs["new"] = {**RUN, "result": EVIL}
     r = place.run("code", "--run", "x.js")
     equal((r.returncode, r.stdout, "input" in api.calls[-1]), (0, f"out\n{EVIL}\n", False), "a text without its quotes")
@@ -321,6 +336,7 @@ def runs(place):
     with Terminal([place.berth, "code", "--run", "x.js"], place.dir, {**place.env, "TERM": "xterm"}) as t:
         equal(t.end()[1].replace(b"\r\n", b"\n").decode(), f"out\nerr\\x1b\n{SHOWN}\n", "on a terminal")
     equal(json.loads(place.run("code", "--run", "--json", "x.js").stdout)["id"], "r1")
+    check("async" not in api.calls[-1], "one answer for all of it")
     lines = place.run("runs").stdout.splitlines()
     equal((lines[0].split(), len(lines)), (["RUN", "STATUS", "LANGUAGE", "AGE", "TOOK", "TRUST"], 9), lines)
     equal((lines[3].split()[:3], lines[3].split()[-3:]), (["r2", "failed", "python"], ["1.234", "s", "low"]), lines[3])
@@ -332,6 +348,11 @@ def runs(place):
     equal((r.stdout, r.stderr), ("", "at x.js:1\nberth: CODE_ERROR: E: no?\n"))
     r = place.run("runs", "logs", "r1")
     equal((r.returncode, r.stdout, r.stderr), (0, "out\n", "err\x1b\n"))
+    api.runs["r8"] = {**RUN, "id": "r8", "logs_dropped": 3}
+    r = place.run("runs", "logs", "-f", "r8")
+    equal((r.returncode, r.stdout, r.stderr), (0, "out\n", "err\x1b\nberth: 3 messages were too many and are not kept\n"))
+    told = [json.loads(line) for line in place.run("runs", "logs", "--follow", "--json", "r8").stdout.splitlines()]
+    equal((told[0], told[-1]["status"]), ({**RUN["logs"][0], "cursor": "1"}, "completed"), told)
     r = place.run("runs", "show", "r2")
     equal((r.returncode, "status             failed" in r.stdout, "CODE_ERROR" in r.stderr), (0, True, True), r.stdout)
     r = place.run("runs", "cancel", "r4")
@@ -340,7 +361,27 @@ def runs(place):
     equal((r.returncode, r.stdout), (1, ""))
 
 
+def left(place):
+    """Ctrl-C and a reader that goes away cancel what was begun, and not what is only looked at."""
+    api = serve(place)
+    put(place, "x.js", "1")
+    api.runs, api.wait = {"new": {**RUN, "status": "running"}, "r1": RUN}, True
+    for line, code in ((["code", "--run", "x.js"], 130), (["runs", "logs", "-f", "r1"], 130)):
+        with subprocess.Popen([place.berth, *line], cwd=place.dir, env=place.env, stdout=subprocess.PIPE) as process:
+            equal(process.stdout.readline(), b"out\n", line)
+            process.send_signal(signal.SIGINT)
+            equal(process.wait(60), code, line)
+        equal(api.requests[-1][0], "DELETE" if line[0] == "code" else "GET", line)
+    api.runs["new"]["logs"] = [{"level": "stdout", "message": "x" * 100000, "timestamp": "t"}] * 20
+    with subprocess.Popen([place.berth, "code", "--run", "x.js"], cwd=place.dir, env=place.env, stdout=subprocess.PIPE) as process:
+        process.stdout.read(1)
+        process.stdout.close()
+        equal(process.wait(60), 141, "nobody reads")
+    equal(api.requests[-1], ("DELETE", "/v1/runs/r1"), "cancelled")
+
+
 if __name__ == "__main__":
     main([("what is wrong with a line", usage), ("languages, contexts and variables", languages), ("what is shown, and how", shows),
           ("pictures", pictures), ("exit codes", ends), ("Ctrl-C", interrupt), ("pieces of a conversation", pieces),
-          ("its commands", commands), ("typed on a terminal", typed), ("runs", runs)])
+          ("its commands", commands), ("typed on a terminal", typed), ("runs", runs),
+          ("runs that are left", left)])

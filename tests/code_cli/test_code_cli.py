@@ -180,5 +180,48 @@ def test_cancel(g):
     equal(berth(g, "ls", "-q").stdout, "", "sandboxes")
 
 
+def test_follow(g):
+    """A run's output comes while it runs, each to its stream; `runs logs -f` from another terminal, too, which ends nothing."""
+    text = "import sys\nprint('on', flush=True)\nprint('hm', file=sys.stderr, flush=True)\nimport time\n" \
+           "for i in range(50):\n    print(i, flush=True)\n    time.sleep(0.1)\nprint('last', end='')\n7"
+    with subprocess.Popen([program(g), "code", "--run"], env=env_of(g), cwd=here(g), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        process.stdin.write(text.encode())
+        process.stdin.close()
+        equal((process.stdout.readline(), process.stderr.readline()), (b"on\n", b"hm\n"))
+        name, = berth(g, "runs", "-q", "--status", "running").stdout.split()
+        with subprocess.Popen([program(g), "runs", "logs", "-f", name], env=env_of(g), stdout=subprocess.PIPE) as other:
+            equal(other.stdout.readline(), b"on\n")
+            other.send_signal(signal.SIGINT)
+            equal(other.wait(TIMEOUT), 130)
+        r = berth(g, "runs", "logs", "--follow", name)
+        wanted = "".join(f"{i}\n" for i in range(50)) + "last\n"
+        equal((r.returncode, r.stdout, r.stderr), (0, "on\n" + wanted, "hm\n"))
+        equal((process.stdout.read().decode(), process.stderr.read(), process.wait(TIMEOUT)), (wanted + "7\n", b"", 0))
+    r = berth(g, "runs", "logs", "-f", name)
+    equal((r.returncode, r.stdout), (0, "on\n" + wanted), "one that is over")
+    equal(berth(g, "runs", "logs", "-f", "run-nonsense").returncode, 1, "one that is not there")
+    equal(berth(g, "ls", "-q").stdout, "", "sandboxes")
+
+
+def test_interrupt_anywhere(g):
+    """Ctrl-C at any moment, twice: no run goes on."""
+    for delay in (0.0, 0.01, 0.02, 0.05, 0.1, 0.3, 1.0):
+        with subprocess.Popen([program(g), "code", "--run"], env=env_of(g), cwd=here(g), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            process.stdin.write(b"while True: pass")
+            process.stdin.close()
+            try:
+                process.wait(0.05 + delay)
+            except subprocess.TimeoutExpired:
+                pass
+            for _ in range(2):
+                process.send_signal(signal.SIGINT)
+            check(process.wait(TIMEOUT) in (130, -signal.SIGINT), process.returncode, process.stderr.read())
+        for status in ("queued", "running"):
+            equal(berth(g, "runs", "-q", "--status", status).stdout, "", f"after {delay} s")
+    equal(berth(g, "ls", "-q").stdout, "", "sandboxes")
+
+
 if __name__ == "__main__":
-    main([test_contexts, test_ends, test_pictures, test_interrupt, test_repl, test_runs, test_cancel])
+    main([test_contexts, test_ends, test_pictures, test_interrupt, test_repl, test_runs, test_cancel, test_follow, test_interrupt_anywhere])
