@@ -24,6 +24,7 @@ struct pooled {
 	struct sandbox_id id;
 	enum phase phase;
 	enum kernel_language language;
+	char image[sizeof(((struct settings *)NULL)->image)];
 	bool is_unwanted; /* it goes when it is stored */
 	struct sandbox_wait use;
 };
@@ -35,6 +36,7 @@ struct pool {
 	uint64_t taken;
 	bool is_shut;
 	uint64_t not_before_ms; /* by the loop's clock: one has failed */
+	unsigned turn;          /* of kinds: one that fails is not the only one that is tried */
 	uv_timer_t timer;
 };
 
@@ -63,6 +65,7 @@ static void fail(struct pooled *p, const char *why)
 
 	log_warn("sandbox=%s was to be kept warm, and cannot be: %s", p->id.text, why);
 	pool->not_before_ms = uv_now(pool->timer.loop) + AGAIN_MS;
+	pool->turn++;
 	discard(p);
 }
 
@@ -110,7 +113,7 @@ static int make_settings(const struct pool *pool, const struct pooled *p, struct
 {
 	char label[64];
 	int n = snprintf(label, sizeof(label), "berth.pool=%s", kernel_language_name(p->language));
-	int r = run_sandbox_settings(ret, (struct str){label, (size_t)n});
+	int r = run_sandbox_settings(ret, p->image, (struct str){label, (size_t)n});
 
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "out of memory");
@@ -161,13 +164,14 @@ static void on_stored(void *arg, int result, const struct err *err)
 		fail(p, why.sentence);
 }
 
-static void begin(struct pool *pool, enum kernel_language language)
+static void begin(struct pool *pool, const char *image, enum kernel_language language)
 {
 	struct pooled *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return;
 	*p = (struct pooled){.pool = pool, .language = language, .use.done = on_running};
+	snprintf(p->image, sizeof(p->image), "%s", image);
 	list_init(&p->link);
 	list_init(&p->use.link);
 	if (run_make_id(&p->id) < 0 ||
@@ -206,12 +210,15 @@ static void look_at(struct pooled *p)
 		fail(p, "its interpreter has ended");
 }
 
-static unsigned count(const struct pool *pool, enum kernel_language language)
+static unsigned count(const struct pool *pool, const char *image, enum kernel_language language)
 {
 	unsigned n = 0;
 
-	list_for_each (node, &pool->all)
-		n += list_entry(node, struct pooled, link)->language == language;
+	list_for_each (node, &pool->all) {
+		const struct pooled *p = list_entry(node, struct pooled, link);
+
+		n += p->language == language && strcmp(p->image, image) == 0;
+	}
 	return n;
 }
 
@@ -227,13 +234,19 @@ static bool is_making(const struct pool *pool)
 static void replenish(struct pool *pool)
 {
 	const struct pool_settings *wanted = &config_of(pool)->pool;
+	unsigned kinds = wanted->images_len * KERNEL_LANGUAGE_COUNT;
 
 	if (pool->is_shut || is_making(pool) || uv_now(pool->timer.loop) < pool->not_before_ms ||
 	    !capacity_has_spare(registry_capacity(pool->runs->registry)))
 		return;
-	for (int i = 0; i < KERNEL_LANGUAGE_COUNT; i++) {
-		if (wanted->languages & 1u << i && count(pool, i) < wanted->size) {
-			begin(pool, i);
+	for (unsigned i = 0; i < kinds; i++) {
+		unsigned kind = (pool->turn + i) % kinds;
+		const char *image = wanted->images[kind / KERNEL_LANGUAGE_COUNT];
+		unsigned language = kind % KERNEL_LANGUAGE_COUNT;
+
+		if (wanted->languages & 1u << language &&
+		    count(pool, image, language) < wanted->size) {
+			begin(pool, image, language);
 			return;
 		}
 	}

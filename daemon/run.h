@@ -59,8 +59,8 @@ struct run_wait {
 	struct run *run;
 	/* It is stored; or `err` says why not, and there is no run. For whoever joins before. */
 	void (*stored)(struct run_wait *wait, const struct err *err);
-	/* It has said something more; nothing may be asked of the run but its log. NULL: nobody needs
-	 * to know. */
+	/* It has said something more; nothing may be asked of the run but its log. NULL: nobody
+	 * needs to know. */
 	void (*said)(struct run_wait *wait);
 	/* The record is lent for the call; run_find() knows the run no more. */
 	void (*ended)(struct run_wait *wait, const struct run_record *record);

@@ -3,6 +3,7 @@
  * settings can be given to; else a fresh one, by the run's own ID. It is deleted after it, always.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,7 @@ int run_settle_limits(const struct runs *runs, enum trust trust, struct settings
 	return 0;
 }
 
-int run_sandbox_settings(struct settings *ret, struct str label)
+int run_sandbox_settings(struct settings *ret, const char *image, struct str label)
 {
 	char *labels = malloc(label.len + 1);
 
@@ -50,6 +51,7 @@ int run_sandbox_settings(struct settings *ret, struct str label)
 	memcpy(labels, label.at, label.len);
 	labels[label.len] = '\0';
 	ret->labels = (struct str){labels, label.len + 1};
+	snprintf(ret->image, sizeof(ret->image), "%s", image);
 	/* In memory, so that its size is bounded wherever that runs, and nothing of it stays. */
 	ret->is_ephemeral = true;
 	ret->keep_alive = true;
@@ -61,7 +63,7 @@ static int make_settings(const struct run *run, struct settings *ret)
 {
 	char label[sizeof(run->record.id.text) + 16];
 	int n = snprintf(label, sizeof(label), "berth.run=%s", run->record.id.text);
-	int r = run_sandbox_settings(ret, (struct str){label, (size_t)n});
+	int r = run_sandbox_settings(ret, run->request.image.at, (struct str){label, (size_t)n});
 
 	ret->trust = run->record.trust;
 	ret->limits = run->request.limits;

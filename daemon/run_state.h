@@ -94,8 +94,8 @@ int run_settle_limits(const struct runs *runs, enum trust trust, struct settings
 /* JSON text in `said`; "" without memory. */
 struct str run_keep_error(struct run *run, const struct run_error *error);
 
-/* What the sandboxes of all runs have, and this label ("NAME=value"). -ENOMEM. */
-int run_sandbox_settings(struct settings *ret, struct str label);
+/* What the sandboxes of all runs have, this image, and this label ("NAME=value"). -ENOMEM. */
+int run_sandbox_settings(struct settings *ret, const char *image, struct str label);
 /* run_sandbox.c: where its sandbox comes from, and where it goes. As sandbox_use() returns. */
 int run_sandbox_take(struct run *run, struct err *err);
 /* A fresh one, in place of that of the pool. */

@@ -13,7 +13,7 @@ struct asked_network {
 
 /* What was asked for, before it is checked. */
 struct asked_run {
-	struct str task_id, code, language, input, request, metadata, trust;
+	struct str task_id, code, language, image, input, request, metadata, trust;
 	struct json_map env;
 	uint64_t timeout_ms;
 	struct settings_limits_body limits;
@@ -21,7 +21,7 @@ struct asked_run {
 	struct json_objects tests;
 	bool is_async;
 	bool task_id_given, input_given, request_given, metadata_given, timeout_given, tests_given;
-	bool trust_given, network_given, packages, bindings, callback;
+	bool image_given, trust_given, network_given, packages, bindings, callback;
 };
 
 /* clang-format off */
@@ -44,6 +44,7 @@ static const struct json_field run_fields[] = {
 	{ "task_id",    JSON_STRING,  AT(task_id),    false, AT(task_id_given) },
 	{ "code",       JSON_BYTES,   AT(code),       true },
 	{ "language",   JSON_STRING,  AT(language),   true },
+	{ "image",      JSON_STRING,  AT(image),      false, AT(image_given) },
 	{ "input",      JSON_RAW,     AT(input),      false, AT(input_given) },
 	{ "request",    JSON_RAW,     AT(request),    false, AT(request_given) },
 	{ "env",        JSON_MAP,     AT(env) },
@@ -196,12 +197,15 @@ int run_request_parse(struct arena *arena, struct str body, struct run_request *
 	language = kernel_language_find(a.language);
 	if (language < 0)
 		return refuse(err, "language must be python, javascript, typescript or bash");
+	if (a.image_given && !settings_is_image(a.image))
+		return refuse(err, "image must be " SETTINGS_IMAGE_RULE);
 	if (a.trust_given && trust_parse(a.trust, &trust) < 0)
 		return refuse(err, "trust must be " TRUST_NAMES);
 	*ret = (struct run_request){
 		.task_id = a.task_id_given ? a.task_id : STR(""),
 		.code = a.code,
 		.language = (enum kernel_language)language,
+		.image = a.image_given ? a.image : STR(SETTINGS_IMAGE_HOST),
 		.input = a.input_given ? a.input : STR(""),
 		.request = a.request_given && !is_null(a.request) ? a.request : STR(""),
 		.env = a.env,

@@ -38,6 +38,7 @@ struct run_request {
 	struct str task_id; /* "" if none was given */
 	struct str code;
 	enum kernel_language language;
+	struct str image;          /* with a NUL behind it */
 	struct str input, request; /* JSON texts; "": none was given */
 	struct json_map env;
 	uint64_t timeout_ms;

@@ -167,7 +167,7 @@ static int check_bridge(const struct body *b, struct err *err)
 	return 0;
 }
 
-static bool is_image_name(struct str name)
+bool settings_is_image(struct str name)
 {
 	if (!name.len || name.len >= sizeof(((struct settings *)NULL)->image))
 		return false;
@@ -191,9 +191,8 @@ static int check_names(const struct body *b, struct err *err)
 	if (b->id_given && sandbox_id_parse(b->id, &id) < 0)
 		return refuse(err, "id must be 1 to 63 letters, digits and hyphens, with no hyphen "
 				   "at its ends");
-	if (b->image_given && !is_image_name(b->image))
-		return refuse(err, "image must be a name of 1 to 63 letters, digits, \".\", \"_\" "
-				   "and \"-\", beginning with a letter or a digit");
+	if (b->image_given && !settings_is_image(b->image))
+		return refuse(err, "image must be " SETTINGS_IMAGE_RULE);
 	if (b->trust_given && trust_parse(b->trust, &trust) < 0)
 		return refuse(err, "trust must be " TRUST_NAMES);
 	return 0;

@@ -19,6 +19,9 @@
 #define SETTINGS_ENV_MAX    (256 * 1024) /* names and values together */
 #define SETTINGS_LABELS_MAX (16 * 1024)
 #define SETTINGS_IMAGE_HOST "host"
+#define SETTINGS_IMAGE_RULE                                                                        \
+	"a name of 1 to 63 letters, digits, \".\", \"_\" and \"-\", beginning with a letter or a "    \
+	"digit"
 
 struct settings_limits {
 	uint64_t memory_bytes;           /* 0: the default */
@@ -69,6 +72,8 @@ struct settings {
 	struct settings_limits limits;
 	struct str env, labels, mounts;
 };
+
+bool settings_is_image(struct str name);
 
 void settings_init(struct settings *settings);
 void settings_close(struct settings *settings);

@@ -25,6 +25,7 @@ enum {
 	CODE_SAVE,
 	CODE_RUN,
 	CODE_INPUT,
+	CODE_IMAGE,
 	CODE_TRUST,
 	CODE_MEMORY,
 	CODE_CPUS,
@@ -184,6 +185,10 @@ static int put_run(const struct call *call, const struct code_call *code, struct
 		json_key(&w, "async");
 		json_bool(&w, true);
 	}
+	if (values[CODE_IMAGE]) {
+		json_key(&w, "image");
+		json_text(&w, values[CODE_IMAGE]);
+	}
 	if (values[CODE_TRUST]) {
 		json_key(&w, "trust");
 		json_text(&w, values[CODE_TRUST]);
@@ -259,8 +264,8 @@ static int run_alone(const struct call *call, const struct code_call *code)
 
 static int check(const struct call *call, struct code_call *code)
 {
-	static const size_t for_runs[] = {CODE_INPUT,    CODE_TRUST, CODE_MEMORY, CODE_CPUS,
-					  CODE_CPU_TIME, CODE_PIDS,  CODE_DISK};
+	static const size_t for_runs[] = {CODE_INPUT, CODE_IMAGE,    CODE_TRUST, CODE_MEMORY,
+					  CODE_CPUS,  CODE_CPU_TIME, CODE_PIDS,  CODE_DISK};
 	const char *const *values = call->values;
 	struct err err;
 	int language;
@@ -272,7 +277,7 @@ static int check(const struct call *call, struct code_call *code)
 		return usage_error("a run has a sandbox of its own: no ID, --context or --save");
 	for (size_t i = 0; i < array_len(for_runs); i++)
 		if (!values[CODE_RUN] && values[for_runs[i]])
-			return usage_error("--input, --trust and limits are for --run");
+			return usage_error("--input, --image, --trust and limits are for --run");
 	if (values[CODE_TIMEOUT] &&
 	    (duration_parse(str_of(values[CODE_TIMEOUT]), &code->timeout_ms) < 0 ||
 	     !code->timeout_ms))
@@ -333,6 +338,7 @@ static const struct flag flags[] = {
 	[CODE_SAVE]     = { "--save",     "DIR",        "what can be a file goes there, and pictures are not shown" },
 	[CODE_RUN]      = { "--run",      NULL,         "in a sandbox of its own, of which nothing stays" },
 	[CODE_INPUT]    = { "--input",    "JSON",       "with --run: what its function is called with; an array are its arguments" },
+	[CODE_IMAGE]    = { "--image",    "NAME",       "with --run: what it is made of (default: host)" },
 	[CODE_TRUST]    = { "--trust",    "TRUST",      "with --run: how much it is trusted" },
 	[CODE_MEMORY]   = { "--memory",   "SIZE",       "with --run: the most memory: 512M, 2G" },
 	[CODE_CPUS]     = { "--cpus",     "NUMBER",     "with --run: the most processors: 1.5" },

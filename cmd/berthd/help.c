@@ -15,7 +15,7 @@ const struct help_setting help_settings[] = {
 	{ CONFIG_INIT_TIMEOUT,    "how long a sandbox's init may be silent that is waited for (30s)" },
 	{ CONFIG_TRUST,           "what \"high\", \"medium\", \"low\" and \"untrusted\" mean: limits, capabilities, seccomp" },
 	{ CONFIG_RUN_TRUST,       "which of these a run has that names none (\"untrusted\")" },
-	{ CONFIG_POOL,            "how many sandboxes are kept warm for runs: {\"size\", \"languages\"}" },
+	{ CONFIG_POOL,            "how many sandboxes are kept warm for runs: {\"size\", \"languages\", \"images\"}" },
 	{ CONFIG_SETTING_COUNT },
 };
 

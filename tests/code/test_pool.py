@@ -2,7 +2,10 @@
 
 import json
 import os
+import re
+import shutil
 import signal
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -11,15 +14,15 @@ sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
 from ground import at_once, check, equal, main, until  # noqa: E402
-from run_api import begin, fails, run, wait  # noqa: E402
+from run_api import begin, fails, post, run, wait  # noqa: E402
 
 SELF = "import os\nos.path.exists('/workspace/mark'), open('/workspace/mark', 'w').write('x'), os.getpid()\n"
 
 
-def configure(g, size, languages=("python",), **more):
+def configure(g, size, languages=("python",), images=("host",), **more):
     path = g.path("config.json")
     with open(path, "w", encoding="utf-8") as file:
-        json.dump({"pool": {"size": size, "languages": list(languages)}, **more}, file)
+        json.dump({"pool": {"size": size, "languages": list(languages), "images": list(images)}, **more}, file)
     os.chmod(path, 0o644)
     return "--config", path
 
@@ -41,7 +44,7 @@ def full(g, count):
 
 def test_off(g):
     """There is none unless one is asked for."""
-    equal(stats(g), {"warm": 0, "assigned": 0, "total": 0, "config": {"size": 0, "languages": ["python", "javascript"]},
+    equal(stats(g), {"warm": 0, "assigned": 0, "total": 0, "config": {"size": 0, "languages": ["python", "javascript"], "images": ["host"]},
                      "maxInstances": 0}, "stats")
     equal(g.request("POST", "/v1/pool/prime", None).status, 409, "prime")
     equal(run(g, "1")["pooled"], False, "a run")
@@ -157,6 +160,33 @@ def test_nobody_else(g):
     equal((record["pooled"], record["result"][0], one.endswith(record["sandbox"])), (True, False, True), str(record))
 
 
+def make_small(g, name):
+    """An image with a bash and what that needs, and nothing else."""
+    root = os.path.join(g.state, "images", name, "rootfs")
+    libraries = subprocess.run(["ldd", "/bin/bash"], capture_output=True, text=True, check=True).stdout
+    for path in ["/bin/bash", *re.findall(r"(/\S+)", libraries)]:
+        os.makedirs(os.path.dirname(root + path), exist_ok=True)
+        shutil.copy(path, root + path)
+    for folder in ("etc", "tmp", "workspace", "root"):
+        os.makedirs(os.path.join(root, folder), exist_ok=True)
+    with open(os.path.join(root, "etc", "small"), "w", encoding="utf-8") as file:
+        file.write("small\n")
+    subprocess.run(["chmod", "-R", "a+rX", os.path.join(g.state, "images", name)], check=True)
+
+
+def test_images(g):
+    """Each image has its own; one that is not there does not keep the others from being filled."""
+    make_small(g, "small")
+    restart(g, 1, languages=("bash",), images=("absent", "small", "host"))
+    full(g, 2)
+    for image, wanted in (("small", ["small"]), ("host", ["none"])):
+        record = run(g, "x=none; [ -e /etc/small ] && read x </etc/small; echo $x", "bash", image=image)
+        equal((record["pooled"], [m["message"] for m in record["logs"]]), (True, wanted), str(record))
+    error = fails(g, "1", "not_found", image="absent")
+    check("absent" in error["message"], error)
+    equal(post(g, "1", image="../x").status, 400, "a name that is none")
+
+
 def test_crash(g):
     """kill -9 of berthd: the next one removes what is left."""
     before = g.state_of_things()
@@ -174,4 +204,4 @@ def test_crash(g):
 
 
 if __name__ == "__main__":
-    main([test_off, test_taken_once, test_settings, test_routes, test_dies, test_dies_meanwhile, test_nobody_else, test_crash])
+    main([test_off, test_taken_once, test_settings, test_routes, test_dies, test_dies_meanwhile, test_nobody_else, test_images, test_crash])
