@@ -20,7 +20,7 @@
 #define SETTINGS_LABELS_MAX (16 * 1024)
 #define SETTINGS_IMAGE_HOST "host"
 #define SETTINGS_IMAGE_RULE                                                                        \
-	"a name of 1 to 63 letters, digits, \".\", \"_\" and \"-\", beginning with a letter or a "    \
+	"a name of 1 to 63 letters, digits, \".\", \"_\" and \"-\", beginning with a letter or a " \
 	"digit"
 
 struct settings_limits {
