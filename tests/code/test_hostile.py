@@ -122,7 +122,7 @@ def test_javascript_broken(g):
                 "Promise.reject(new Error('late')); 1", "process.exitCode = 9; process.stdin.destroy()",
                 "for (let fd = 0; fd < 3; fd++) require('fs').closeSync(fd)", "throw null", "throw { get message() { throw 1 } }")),
             ("typescript", "globalThis.JSON = null as any; (Object.prototype as any).then = 1;")):
-        check_after(g, language, code, (("6 * 7", "42"), ("null.x", "Cannot read properties of null (reading 'x')"), ("'a' + 'b'", "'ab'")))
+        check_after(g, language, code, (("6 * 7", "42"), ("null.x", "Cannot read properties of null (reading 'x')"), ("[1, 2].length", "2")))
 
 
 def test_forged_reports(g):
