@@ -6,6 +6,11 @@
 # used, but for `bash -n` after a failure. What must end a call early (SIGINT, exit, set -e) unwinds the sourced code: a
 # DEBUG trap that returns 2 makes bash return from function to function, until it meets our loop again.
 #
+# The code may define functions that are called like builtins, and those last: so what is called here is called by
+# `builtin`. The code may also break what no shell can do without (`builtin` itself, variables of bash's own): after each
+# call that is looked for, and mended, or the shell ends, and berthd says so. `exec` keeps a redirection only if it is
+# called by itself, and so is called by itself.
+#
 # bash cannot change its group, so that other processes of its user can look into it.
 
 # Moves a descriptor to another number, close-on-exec: what bash keeps of one that is redirected for a while is, at the
@@ -13,10 +18,11 @@
 berth_hide() {
 	local free
 	exec {free}</dev/null
-	eval "exec $free<&-; { exec $2<&$free; } $1<&-; exec $1<&-"
+	builtin eval "exec $free<&-; { exec $2<&$free; } $1<&-; exec $1<&-"
 }
 
-berth_orders=$((100 + RANDOM % 400)) berth_reports=$((500 + RANDOM % 400))
+# Not 255, or what bash has there in one version or another: the script that it reads, which would end with that.
+berth_orders=$((260 + RANDOM % 240)) berth_reports=$((500 + RANDOM % 400))
 if (($(ulimit -n) < 1000)); then
 	berth_orders=$((20 + RANDOM % 20)) berth_reports=$((40 + RANDOM % 20))
 fi
@@ -24,19 +30,25 @@ if [[ ${1-} == again ]]; then
 	berth_hide "$2" "$berth_orders"
 	berth_hide "$3" "$berth_reports"
 	# shellcheck disable=SC1090 # what the shell before this one was
-	source "/dev/fd/$4" 2>/dev/null
-	eval "exec $4<&-"
+	builtin source "/dev/fd/$4" 2>/dev/null
+	builtin eval "exec $4<&-"
 	berth_self=${BASH_SOURCE[0]}
 else
 	berth_hide 0 "$berth_orders"
 	berth_hide 3 "$berth_reports"
 	exec 0</dev/null
-	printf '{"ready":true,"language":"bash","version":"%s","pid":%d}\n' \
+	builtin printf '{"ready":true,"language":"bash","version":"%s","pid":%d}\n' \
 		"${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}.${BASH_VERSINFO[2]}" "$$" >&"$berth_reports"
 	berth_loaded='' berth_options='' berth_self=${BASH_SOURCE[0]}
 fi
+# Copies of what the code prints to, for when it closes that.
+berth_bash=$BASH berth_spare=$((berth_reports + 1))
+exec {berth_text}>&1
+berth_hide "$berth_text" "$berth_spare"
+exec {berth_text}>&2
+berth_hide "$berth_text" "$((berth_spare + 1))"
 builtin set --
-berth_why='' berth_status=0 berth_is_busy='' berth_text=''
+berth_why='' berth_status=0 berth_is_busy='' berth_text='' berth_nest=${FUNCNEST-}
 
 # --- JSON ---
 
@@ -54,18 +66,18 @@ berth_decode() {
 		if ((hex == 0)); then
 			bytes='' # no variable can hold it
 		elif ((hex < 0x80)); then
-			printf -v bytes '\\x%02x' "$hex"
+			builtin printf -v bytes '\\x%02x' "$hex"
 		elif ((hex < 0x800)); then
-			printf -v bytes '\\x%02x' $((0xC0 | hex >> 6)) $((0x80 | hex & 63))
+			builtin printf -v bytes '\\x%02x' $((0xC0 | hex >> 6)) $((0x80 | hex & 63))
 		elif ((hex < 0x10000)); then
-			printf -v bytes '\\x%02x' $((0xE0 | hex >> 12)) $((0x80 | hex >> 6 & 63)) $((0x80 | hex & 63))
+			builtin printf -v bytes '\\x%02x' $((0xE0 | hex >> 12)) $((0x80 | hex >> 6 & 63)) $((0x80 | hex & 63))
 		else
-			printf -v bytes '\\x%02x' $((0xF0 | hex >> 18)) $((0x80 | hex >> 12 & 63)) $((0x80 | hex >> 6 & 63)) \
+			builtin printf -v bytes '\\x%02x' $((0xF0 | hex >> 18)) $((0x80 | hex >> 12 & 63)) $((0x80 | hex >> 6 & 63)) \
 				$((0x80 | hex & 63))
 		fi
 		s=${s//\\u${BASH_REMATCH[1]}$low/$bytes}
 	done
-	printf -v berth_text '%b' "$s"
+	builtin printf -v berth_text '%b' "$s"
 }
 
 # A JSON string of the text, in $berth_text.
@@ -75,8 +87,8 @@ berth_encode() {
 	s=${s//$'\n'/\\n}
 	s=${s//$'\t'/\\t}
 	for ((i = 1; i < 32; i++)); do
-		printf -v byte '\\x%02x' "$i"
-		printf -v byte '%b' "$byte"
+		builtin printf -v byte '\\x%02x' "$i"
+		builtin printf -v byte '%b' "$byte"
 		[[ $s != *"$byte"* ]] || s=${s//"$byte"/ }
 	done
 	berth_text="\"$s\""
@@ -86,18 +98,18 @@ berth_encode() {
 # A line that is split at its quotes is structure and strings in turn; a quote behind a backslash goes on with its string.
 berth_parse() {
 	local LC_ALL=C IFS='"' parts=() part text='' is_text='' depth=0 key='' keys=() raw='' ends
-	read -r -a parts <<<"$1"
+	builtin read -r -a parts <<<"$1"
 	for part in "${parts[@]}"; do
 		if [[ $is_text ]]; then
 			text+=$part
 			ends=${part##*[!\\]}
 			if ((${#ends} % 2)); then
 				text+='"'
-				continue
+				builtin continue
 			fi
 			is_text=''
 			[[ ! $raw ]] || raw+="\"$text\""
-			continue
+			builtin continue
 		fi
 		berth_meet "$part"
 		is_text=1
@@ -148,23 +160,23 @@ berth_value() {
 # --- calls ---
 
 berth_report() {
-	printf '{"call":%s,%s}\n' "$berth_call" "$1" >&"$berth_reports"
+	builtin printf '{"call":%s,%s}\n' "$berth_call" "$1" >&"$berth_reports"
 }
 
 # Reads an order, and sets where its code runs. It fails when there are no more.
 berth_next() {
 	local - IFS=$' \t\n' line part
 	builtin set +efuxC
-	while :; do
+	while ((1)); do
 		line=''
-		while ! IFS= read -r -u "$berth_orders" part; do
-			(($? > 128)) || return 1
+		while ! IFS= builtin read -r -u "$berth_orders" part; do
+			(($? > 128)) || builtin return 1
 			line+=$part
 		done
 		# An order that its sender could not complete.
-		[[ $line$part != *$'\x18' ]] || continue
+		[[ $line$part != *$'\x18' ]] || builtin continue
 		if berth_begin "$line$part"; then
-			return 0
+			builtin return 0
 		fi
 	done
 }
@@ -175,13 +187,13 @@ berth_begin() {
 	local call='' code='' load='' cwd='' env=() input='' ends_at=0 i
 	berth_parse "$1"
 	berth_call=$call berth_why='' berth_status=0 berth_code=$code
-	if [[ $cwd ]] && ! cd -- "$cwd"; then
+	if [[ $cwd ]] && ! builtin cd -- "$cwd"; then
 		berth_fail FileNotFoundError "there is no folder $cwd, or it cannot be entered"
-		return 1
+		builtin return 1
 	fi
 	for ((i = 0; i < ${#env[@]}; i += 2)); do
 		if [[ ${env[i]} =~ ^[A-Za-z_][A-Za-z_0-9]*$ ]]; then
-			declare -gx "${env[i]}=${env[i + 1]}"
+			builtin declare -gx "${env[i]}=${env[i + 1]}"
 		fi
 	done
 	if [[ $load ]]; then
@@ -193,21 +205,55 @@ berth_begin() {
 			berth_report '"checked":true'
 			berth_report '"done":"ok"'
 		fi
-		return 1
+		builtin return 1
 	fi
 	if [[ $1 == *'"invoke"'* && ! $code ]]; then
 		if [[ ! $berth_loaded ]]; then
 			berth_fail LookupError "there is no code that was loaded"
-			return 1
+			builtin return 1
 		fi
-		export INPUT=$input
+		builtin export "INPUT=$input"
 		berth_code="($berth_loaded"$'\n)' # each time anew: nothing of it stays
 		berth_is_run=1
 	else
 		berth_is_run=''
 	fi
 	berth_is_busy=1
-	trap berth_interrupt INT
+	builtin trap berth_interrupt INT
+}
+
+# Opens again what the code has closed, and leaves what it has sent elsewhere.
+berth_open() {
+	[[ -e /dev/fd/0 ]] || exec 0</dev/null
+	[[ -e /dev/fd/1 ]] || exec 1>&"$berth_spare"
+	[[ -e /dev/fd/2 ]] || exec 2>&"$((berth_spare + 1))"
+}
+
+# True if what is called here does what it shall, and what bash tells of itself is there.
+berth_is_sound() {
+	berth_text=''
+	builtin printf -v berth_text '%s' sound 2>/dev/null
+	[[ $berth_text == sound && ${BASH_SUBSHELL-} == 0 && ${BASHPID-} == "$$" && ${FUNCNAME[0]-} == berth_is_sound ]]
+}
+
+# Where special builtins come before functions, a function that stands in place of `builtin` can be taken away.
+berth_mend() {
+	POSIXLY_CORRECT=1
+	unset -f builtin
+	unset -v POSIXLY_CORRECT
+	berth_is_sound && builtin return
+	berth_is_busy=''
+	builtin kill -KILL "$$"
+	/bin/kill -KILL "$$"
+	exec 0</dev/null "$berth_bash" -c 'kill -KILL "$$"'
+}
+
+# It would end this shell with the first builtin that fails; the code of the next call has it again.
+berth_leave_posix() {
+	if [[ -o posix ]]; then
+		builtin set +o posix
+		berth_options+=p
+	fi
 }
 
 # With "name", "message", and more members of the error.
@@ -222,8 +268,8 @@ berth_fail() {
 # True if bash cannot read it: why is in $berth_message and $berth_line then.
 berth_is_wrong() {
 	local more=()
-	! shopt -q extglob || more=(-O extglob)
-	berth_message=$(LC_ALL=C "$BASH" "${more[@]}" -n /dev/stdin <<<"$1" 2>&1 >/dev/null) && return 1
+	! builtin shopt -q extglob || more=(-O extglob)
+	berth_message=$(LC_ALL=C "$berth_bash" "${more[@]}" -n /dev/stdin <<<"$1" 2>&1 >/dev/null) && builtin return 1
 	berth_message=${berth_message%%$'\n'*}
 	berth_line=1
 	if [[ $berth_message =~ line\ ([0-9]+):\ (.*) ]]; then
@@ -263,15 +309,15 @@ berth_end() {
 
 berth_unwind() {
 	berth_why=$1 berth_status=$2
-	shopt -s extdebug
-	trap berth_step DEBUG
+	builtin shopt -s extdebug
+	builtin trap berth_step DEBUG
 }
 
 # Before every command of the code that is left: 2 has bash return from where it is.
 berth_step() {
-	((${#FUNCNAME[@]} > 2)) && return 2
-	trap - DEBUG
-	shopt -u extdebug
+	((${#FUNCNAME[@]} > 2)) && builtin return 2
+	builtin trap - DEBUG
+	builtin shopt -u extdebug
 	builtin set -E # which goes with extdebug
 }
 
@@ -298,16 +344,16 @@ berth_failed() {
 
 # All that lives in this shell, but for what every shell has of its own.
 berth_tell() {
-	for berth_name in $(compgen -v); do
+	for berth_name in $(builtin compgen -v); do
 		case $berth_name in
-		berth_orders | berth_reports | berth_name | BASH* | COMP_* | DIRSTACK | EPOCH* | EUID | FUNCNAME | GROUPS) ;;
+		berth_orders | berth_reports | berth_name | berth_spare | berth_bash | BASH* | COMP_* | DIRSTACK | EPOCH* | EUID | FUNCNAME | GROUPS) ;;
 		LINENO | PIPESTATUS | PPID | *RANDOM | SECONDS | SHELLOPTS | UID | _) ;;
-		*) declare -p "$berth_name" ;;
+		*) builtin declare -p "$berth_name" ;;
 		esac
 	done
-	declare -f
-	shopt -p
-	alias -p
+	builtin declare -f
+	builtin shopt -p
+	builtin alias -p
 	builtin set +o
 }
 
@@ -315,8 +361,10 @@ berth_tell() {
 # The same process begins anew then, with all that can be told of variables, functions and options.
 berth_last_words() {
 	berth_status=$? # no names of ours that could be the user's: they are told, too
-	[[ $berth_is_busy && $BASHPID == "$$" ]] || return 0
+	[[ $berth_is_busy && $BASHPID == "$$" ]] || builtin return 0
 	{
+		berth_is_sound || berth_mend
+		berth_leave_posix
 		[[ $- != *e* ]] || berth_options+=e
 		builtin set +efx
 		IFS=$' \t\n'
@@ -327,23 +375,32 @@ berth_last_words() {
 	# A copy at 0 or 1 is not close-on-exec, and so is a copy of that.
 	exec {berth_stdout}>&1 1>&"$berth_reports" 0<&"$berth_orders"
 	exec {berth_new_reports}>&1 {berth_new_orders}<&0 1>&"$berth_stdout" 0</dev/null
-	eval "exec $berth_stdout>&-"
+	builtin eval "exec $berth_stdout>&-"
 	exec {berth_new_state}<<<"$berth_state"
-	exec "$BASH" "$berth_self" again "$berth_new_orders" "$berth_new_reports" "$berth_new_state"
+	exec "$berth_bash" "$berth_self" again "$berth_new_orders" "$berth_new_reports" "$berth_new_state"
 }
 
-trap berth_last_words EXIT
-trap 'berth_failed "$?"' ERR
-trap '' INT
+# Code that defines one of these, or unsets it, is told that it may not.
+builtin readonly -f berth_hide berth_decode berth_encode berth_parse berth_meet berth_value berth_report berth_next \
+	berth_begin berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong berth_end berth_unwind \
+	berth_step berth_interrupt exit berth_failed berth_tell berth_last_words
+builtin trap berth_last_words EXIT
+builtin trap 'berth_failed "$?"' ERR
+builtin trap '' INT
 builtin set -E
 while { berth_next; } 2>/dev/null; do
+	berth_open
+	FUNCNEST=$berth_nest
+	[[ $berth_options != *p* ]] || builtin set -o posix
 	[[ $berth_options != *e* ]] || builtin set -e
 	berth_options=''
 	# shellcheck disable=SC1091 # it is what the user wrote
-	source /dev/stdin <<<"$berth_code"
+	builtin source /dev/stdin <<<"$berth_code"
 	{
-		berth_status_now=$?
-		trap '' INT
+		berth_status_now=$? berth_nest=${FUNCNEST-} FUNCNEST=''
+		berth_is_sound || berth_mend
+		berth_leave_posix
+		builtin trap '' INT
 		berth_end "$berth_status_now"
 	} 2>/dev/null
 done

@@ -1582,9 +1582,9 @@ function prepareCall(call, order)
 			define(call.env, names[i], env[names[i]]);
 		}
 	}
-	global('__dirname', cwd());
-	global('__filename', inDirectory(cwd(), call.file));
-	// All of node that these two use may be broken; code that does not ask for them can do without.
+	// The global object may be frozen, and all of node that these use broken; code that does not ask for them can do without.
+	quietly(() => global('__dirname', cwd()));
+	quietly(() => global('__filename', inDirectory(cwd(), call.file)));
 	quietly(() => placeModule(cellModule, call.file));
 	quietly(() => addMeta(meta, call.file));
 }

@@ -30,8 +30,10 @@ PID, MAIN_THREAD = os.getpid(), _thread.get_ident()
 PATH = [folder for folder in sys.path if folder not in ("", os.path.dirname(KERNEL))]
 MODULE = type(sys)
 
-close, dup2, fstat, getpid, os_open, read, write, leave = (
-    os.close, os.dup2, os.fstat, os.getpid, os.open, os.read, os.write, os._exit)
+ENVIRON = os.environ
+
+chdir, close, dup2, fstat, getpid, os_open, read, write, leave = (
+    os.chdir, os.close, os.dup2, os.fstat, os.getpid, os.open, os.read, os.write, os._exit)
 get_ident, set_signal, settrace, setprofile, now = (
     _thread.get_ident, _signal.signal, sys.settrace, sys.setprofile, time.time)
 get_recursion_limit, set_recursion_limit = sys.getrecursionlimit, sys.setrecursionlimit
@@ -401,9 +403,9 @@ def do_code(order):
 
 
 def do_order(order):
-    os.environ.update(order.get("env") or {})
+    ENVIRON.update(order.get("env") or {})
     if order.get("cwd"):
-        os.chdir(order["cwd"])
+        chdir(order["cwd"])
     if "code" in order:
         do_code(order)
     elif "load" in order:

@@ -8,7 +8,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
-from code_api import begin, contexts, make, out, run, value  # noqa: E402
+from code_api import begin, contexts, delete, make, out, run, value  # noqa: E402
 from ground import IS_SANITIZED, Peak, check, equal, main, memory_of, until  # noqa: E402
 
 REASONS = ("completed", "bad_report", "exited", "timeout", "killed")
@@ -56,6 +56,73 @@ def test_streams_replaced(g):
         second = run(g, "1 + 1", language=language, timeout_ms=5000)
         check(second["reason"] in REASONS, second)
         equal(value(g, "6 * 7", context=make(g, language="python")["id"]), "42", f"another, after {language}")
+
+
+def check_after(g, language, code, probes):
+    """What follows is right in the same interpreter, or that one is replaced, which is said, and a fresh one is right."""
+    context = make(g, language=language)["id"]
+    answer = run(g, code, context=context, timeout_ms=4000)
+    check(answer["reason"] in REASONS, code, answer)
+    for probe, expected in probes:
+        after = run(g, probe, context=context, timeout_ms=20000)
+        if after["replaced"]:
+            check(after["message"] and after["reason"] in ("bad_report", "exited", "timeout"), code, after)
+            answer, after = after, run(g, probe, context=context, timeout_ms=20000)
+        check(after["fresh"] or not answer["replaced"], code, after)
+        told = (after["results"][-1]["text"] if after["results"] else after["stdout"]) or (after["error"] or {}).get("message")
+        equal((after["reason"], told), ("completed", expected), f"{code}: {probe}: {after}")
+        answer = after
+    delete(g, context)
+
+
+def test_bash_broken(g):
+    """bash that was robbed of its builtins, options and descriptors answers rightly, or is replaced."""
+    for code in ("printf() { :; }; read() { :; }; eval() { :; }; trap() { :; }; exec() { :; }; source() { :; }", "local() { :; }",
+                 "builtin() { :; }", "return() { :; }; :() { return 1; }; shopt() { :; }", "exit() { :; }", "set -e; false", "set -u; $x",
+                 "set -k", "set -n", "set -o posix", "set -r", "IFS=0123456789", "readonly IFS", "readonly call code line i",
+                 "readonly berth_call", "exec 0<&- 1>&- 2>&-", "for ((i = 3; i < 1000; i++)); do eval \"exec $i>&-\"; done 2>/dev/null",
+                 "enable -n printf read local", "enable -n builtin", "unset BASH_SUBSHELL FUNCNAME", "FUNCNEST=2", "ulimit -n 3",
+                 "shopt -s expand_aliases; alias builtin=: local=: source=:", "trap 'exit 3' EXIT; exit 4", "exec /nonexistent",
+                 "kill -STOP $$"):
+        check_after(g, "bash", code, (("echo on", "on\n"), ("(exit 6)", "exit status 6"), ("exit 3; echo no", "exit 3"), ("echo on", "on\n")))
+
+
+def test_python_broken(g):
+    """Python whose builtins, modules and streams were replaced answers rightly, or is replaced."""
+    for code in ("import sys; sys.stdout = sys.stderr = sys.stdin = None", "import builtins; builtins.print = None; builtins.repr = None",
+                 "import builtins\nfor n in list(vars(builtins)):\n    if n != '__build_class__': delattr(builtins, n)",
+                 "import sys; sys.modules.clear(); sys.path.clear(); sys.meta_path.clear()", "import sys; sys.setrecursionlimit(60)",
+                 "import sys; sys.settrace(lambda *a: 1 / 0)", "import os; os.write = os.read = os.getpid = None; os.environ = None",
+                 "import json; json.dumps = json.JSONEncoder = None", "import signal; signal.signal(2, signal.SIG_IGN)",
+                 "import os; os.close(1); os.close(2); os.close(0)", "globals().clear()", "import gc; gc.disable(); gc.freeze()",
+                 "import sys; sys.displayhook = sys.excepthook = None; sys.exit = None", "import os; os.closerange(3, 4096)",
+                 "import asyncio; asyncio.get_event_loop_policy = None; asyncio.run = None", "raise SystemExit(3)", "exit()",
+                 "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))",
+                 "class E(Exception):\n    def __str__(self): raise self\n    __repr__ = __str__\nraise E",
+                 "class R:\n    def __repr__(self): raise SystemExit\nR()", "import threading\nthreading.Thread(target=lambda: 1 / 0).start()"):
+        check_after(g, "python", code, (("6 * 7", "42"), ("1 / 0", "division by zero"), ("[n for n in (1, 2)]", "[1, 2]")))
+
+
+def test_javascript_broken(g):
+    """JavaScript whose globals and prototypes were replaced answers rightly, or is replaced."""
+    for language, code in (
+            *(("javascript", code) for code in (
+                "console = null", "globalThis.JSON = null; JSON", "process.stdout.write = process.stderr.write = () => { throw 1 }",
+                "Object.defineProperty(process, 'stdout', { get() { throw 1 } })", "globalThis.Promise = null; delete globalThis.process",
+                "Promise.prototype.then = Promise.prototype.catch = Promise.resolve = null",
+                "for (const n of ['result', 'error', 'call', 'done', 'value', 'text', 'toJSON', 'then'])"
+                " Object.defineProperty(Object.prototype, n, { set() { throw 1 }, get() { return 'forged' }, configurable: true })",
+                "for (const n of Object.getOwnPropertyNames(globalThis)) if (n !== 'globalThis') try { delete globalThis[n] } catch {}",
+                "Array.prototype[Symbol.iterator] = null; Array.prototype.push = Array.prototype.map = null",
+                "Function.prototype.call = Function.prototype.apply = Function.prototype.bind = null; Reflect.apply = null",
+                "String.prototype.split = String.prototype.slice = RegExp.prototype.exec = null", "Error.prepareStackTrace = () => { throw 1 }",
+                "Error.stackTraceLimit = 0; globalThis.Error = null", "process.exit = process.kill = process.emit = null",
+                "process.removeAllListeners(); process.on('SIGINT', () => {})", "Map.prototype.get = Map.prototype.set = null; Symbol.iterator",
+                "Object.freeze(Object.prototype); Object.freeze(globalThis)", "setTimeout(() => { throw new Error('late') })",
+                "Promise.reject(new Error('late')); 1", "process.exitCode = 9; process.stdin.destroy()",
+                "for (let fd = 0; fd < 3; fd++) require('fs').closeSync(fd)", "throw null", "throw { get message() { throw 1 } }")),
+            ("typescript", "globalThis.JSON = null as any; (Object.prototype as any).then = 1;")):
+        check_after(g, language, code, (("6 * 7", "42"), ("null.x", "Cannot read properties of null (reading 'x')"), ("[1, 2].length", "2")))
 
 
 def test_forged_reports(g):
@@ -195,8 +262,8 @@ def test_slow_reader(g):
     equal((rest[-1][0], rest[-1][1]["reason"]), ("done", "timeout"), rest[-1])
 
 
-TESTS = [test_streams_replaced, test_forged_reports, test_out_of_reach, test_garbage, test_endless_line, test_pretended_end, test_broken_pipes,
-         test_dies_unread, test_slow_reader]
+TESTS = [test_streams_replaced, test_bash_broken, test_python_broken, test_javascript_broken, test_forged_reports, test_out_of_reach,
+         test_garbage, test_endless_line, test_pretended_end, test_broken_pipes, test_dies_unread, test_slow_reader]
 
 if __name__ == "__main__":
     main(TESTS)

@@ -171,6 +171,49 @@ def test_hostile(kernel):
     equal(kernel.ok("echo 1").stdout, b"1\n")
 
 
+def test_redefined(kernel):
+    """Functions in place of builtins, options, variables and closed descriptors last for the code, and not for the kernel."""
+    for code in (*(f"{name}() {{ :; }}" for name in ("printf", "read", "eval", "trap", "source", "return", "continue", "shopt",
+                                                     "set", "builtin", "cd", "export", "declare", "true", "test")),
+                 ":() { return 1; }", "exit() { :; }", "unset -f exit", "unset -f berth_end", "berth_report() { :; }",
+                 "shopt -s expand_aliases; alias printf=: read=: builtin=: trap=: source=: eval=: exec=:",
+                 "set -e", "set -u", "set -eu", "set -o pipefail", "set -o posix", "POSIXLY_CORRECT=1", "set -C", "set -a", "set -T",
+                 "IFS=", "IFS=,", "IFS='\"'", "unset IFS", "FUNCNEST=4", "TMOUT=1", "BASH=/bin/false", "unset BASH BASH_SOURCE",
+                 "exec 1>&- 2>&-", "exec 0<&- 1>&- 2>&-", "exec {x}>&1 1>&- {x}>&-",
+                 "shopt -s extdebug", "shopt -s lastpipe", "shopt -s compat31", "shopt -s failglob nullglob",
+                 "trap '' EXIT", "trap - EXIT ERR INT", "trap 'return 2' DEBUG; shopt -s extdebug"):
+        victim = start()
+        try:
+            victim.run(code)
+            for _ in range(2):
+                equal(victim.run("echo 42; y=7").stdout, b"42\n", code)
+                equal(victim.run("(exit 6)").failed("ExitStatus")["message"], "exit status 6", code)
+                call = victim.run("echo before; exit 3; echo after")
+                equal((call.failed("Exit")["message"], call.stdout), ("exit 3", b"before\n"), code)
+                equal(victim.run("echo $y").stdout.strip(), b"7", code)
+            check(victim.close(), code, "has ended badly:", victim.status, victim.stderr)
+        finally:
+            if victim.status is None:
+                victim.close()
+    equal(kernel.ok("cd() { builtin cd \"$1\" && echo \"at $PWD\"; }; cd /usr").stdout, b"at /usr\n")
+    equal(kernel.ok("cd /; set -o posix", cwd="/usr").stdout, b"at /\n", "what the code defines is the code's")
+    equal(kernel.ok("[[ -o posix ]] && echo still").stdout, b"still\n")
+
+
+def test_broken(kernel):
+    """A shell without what no shell can do without ends, and answers nothing that is not so."""
+    for code in ("enable -n builtin", "enable -n printf", "unset BASH_SUBSHELL", "unset FUNCNAME", "unset BASHPID",
+                 "builtin() { :; }; enable -n unset"):
+        victim = start()
+        try:
+            victim.begin(code=code)
+            equal(victim.wait_end(), -9, code)
+            equal([r for call in victim.calls.values() for r in call.reports], [], code)
+        finally:
+            victim.close()
+    equal(kernel.ok("echo 1").stdout, b"1\n")
+
+
 def test_run(kernel):
     """A run is checked when it is loaded, and runs as a script with INPUT each time that it is invoked."""
     with tempfile.TemporaryDirectory() as folder:
