@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/cleanup.h"
 #include "cmd/berth/client.h"
@@ -23,7 +24,8 @@
 struct session {
 	struct command *command;
 	struct haul *haul;
-	char process[64];        /* "": not started */
+	char process[64];        /* ours, so that it can be ended whatever its start has come to */
+	bool may_run;            /* it was asked for, and not refused */
 	char port[8];            /* inside; "": not exposed */
 	struct buf bytes;        /* of one event */
 	struct buf line;         /* of stderr, until the relay has spoken */
@@ -38,23 +40,6 @@ static int fail(struct session *s, int error, const char *what)
 
 /* --- start --- */
 
-static int take_process(struct session *s, const struct answer *answer)
-{
-	struct str text = {buf_at(&answer->body), buf_len(&answer->body)};
-	struct process_info info = {0};
-	struct arena arena;
-	int r;
-
-	arena_init(&arena, PROCESS_ARENA_MAX);
-	r = json_parse(&arena, text, process_fields, &info, NULL);
-	if (r == 0 && (!info.id.len || info.id.len >= sizeof(s->process)))
-		r = -EPROTO;
-	if (r == 0)
-		snprintf(s->process, sizeof(s->process), "%.*s", STR_ARGS(info.id));
-	arena_close(&arena);
-	return r < 0 ? fail(s, -EPROTO, "the answer cannot be understood (is it berthd's?)") : 0;
-}
-
 static int start(struct session *s)
 {
 	struct client_stream stream = {.body_fd = -1, .interrupt_fd = s->haul->interrupt_fd};
@@ -65,10 +50,10 @@ static int start(struct session *s)
 
 	request.path = buf_at(&made.path);
 	request.body = (struct str){buf_at(&made.body), buf_len(&made.body)};
-	if (r == 0)
+	if (r == 0) {
 		r = client_send(s->haul->globals, &request, &s->haul->answer, &s->haul->err);
-	if (r == 0)
-		r = take_process(s, &s->haul->answer);
+		s->may_run = r != -EREMOTEIO && !client_is_absent(r);
+	}
 	command_request_close(&made);
 	return r;
 }
@@ -97,9 +82,10 @@ static void tell(const struct session *s, const char *scheme, struct str host)
 	char ws[512], devtools[640];
 
 	snprintf(ws, sizeof(ws), "%s://%.*s/%s", scheme, STR_ARGS(host), s->uuid);
+	/* Not with experiments=true, as node itself tells it: a fresh Chromium refuses that. */
 	snprintf(devtools, sizeof(devtools),
-		 "devtools://devtools/bundled/js_app.html?experiments=true&v8only=true&%s=%.*s/%s",
-		 scheme, STR_ARGS(host), s->uuid);
+		 "devtools://devtools/bundled/js_app.html?v8only=true&%s=%.*s/%s", scheme,
+		 STR_ARGS(host), s->uuid);
 	if (s->haul->globals->json)
 		printf("{\"process\":\"%s\",\"port\":%s,\"ws\":\"%s\",\"devtools\":\"%s\"}\n",
 		       s->process, s->port, ws, devtools);
@@ -304,22 +290,22 @@ static void undo(const struct session *s, const char *method, const char *suffix
 	answer_init(&answer);
 	if (r == 0)
 		r = client_send(s->haul->globals, &request, &answer, &err);
-	if (r < 0)
+	if (r < 0 && answer.status != 404)
 		screen_error("not all could be tidied up: %s", err.sentence);
 	answer_close(&answer);
 }
 
-/* A second Ctrl-C may cut this short, and then `berth ps` and `berth ports` know of it. */
+/* Signals are held meanwhile: another Ctrl-C does not cut this short, END_MS do. */
 static void tidy(const struct session *s)
 {
 	char suffix[128];
 
-	if (*s->port) {
-		snprintf(suffix, sizeof(suffix), "/port/%s", s->port);
+	if (s->may_run && !s->has_ended) {
+		snprintf(suffix, sizeof(suffix), "/processes/%s?grace_ms=1000", s->process);
 		undo(s, "DELETE", suffix);
 	}
-	if (*s->process && !s->has_ended) {
-		snprintf(suffix, sizeof(suffix), "/processes/%s?grace_ms=1000", s->process);
+	if (*s->port) {
+		snprintf(suffix, sizeof(suffix), "/port/%s", s->port);
 		undo(s, "DELETE", suffix);
 	}
 }
@@ -333,9 +319,8 @@ static int run(struct session *s)
 		r = follow(s);
 	if (r == 0)
 		r = exit_code(s, &code);
-	finished = haul_finish(s->haul, r);
-	sigprocmask(SIG_SETMASK, &s->haul->before, NULL);
 	tidy(s);
+	finished = haul_finish(s->haul, r);
 	if (finished == EXIT_OK)
 		return code;
 	return finished > 128 ? finished : EXIT_NOT_RUN;
@@ -349,9 +334,11 @@ int debug_inspect(struct command *command)
 	cleanup_free char **argv = calloc(count + 5, sizeof(*argv));
 	struct session s = {.command = command};
 	struct haul haul;
+	uint64_t random;
 	int code;
 
-	if (!relay || !argv || haul_init(&haul, command->globals) != EXIT_OK)
+	if (!relay || !argv || getrandom(&random, sizeof(random), 0) != sizeof(random) ||
+	    haul_init(&haul, command->globals) != EXIT_OK)
 		return EXIT_NOT_RUN;
 	argv[0] = (char *)"node";
 	argv[1] = (char *)"-e";
@@ -361,6 +348,8 @@ int debug_inspect(struct command *command)
 	command->argv = argv;
 	command->argc = count + 4;
 	command->is_detached = true;
+	snprintf(s.process, sizeof(s.process), "debug-%016" PRIx64, random);
+	command->process = s.process;
 	s.haul = &haul;
 	buf_init(&s.bytes, CLIENT_EVENT_MAX);
 	buf_init(&s.line, CLIENT_EVENT_MAX);
