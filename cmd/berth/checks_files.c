@@ -7,10 +7,12 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "cmd/berth/screen.h"
@@ -18,6 +20,7 @@
 #define VERSION_TIMEOUT_MS 5000
 #define SPACE_GOOD         (100ULL * 1000 * 1000)
 #define INODES_GOOD        1000
+#define RESERVED           (64 << 10)
 
 extern char **environ;
 
@@ -179,6 +182,36 @@ static void check_space(struct findings *findings, const char *at, const char *d
 	finding_mend(f, "make room there, or choose another place with --state-dir");
 }
 
+static int open_nameless(const char *dir)
+{
+	char path[PATH_MAX];
+	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	/* Those that cannot do the one often cannot do the other. */
+	if (fd >= 0 || errno != EOPNOTSUPP ||
+	    snprintf(path, sizeof(path), "%s/.doctor-XXXXXX", dir) >= (int)sizeof(path))
+		return fd;
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd >= 0)
+		unlink(path);
+	return fd;
+}
+
+/* As root, limited disks are in a file there, whose blocks must be its own before they are used. */
+static void check_reserve(struct findings *findings, const char *at, const char *dir)
+{
+	cleanup_fd int fd = geteuid() == 0 ? open_nameless(at) : -1;
+	struct finding *f;
+
+	if (fd < 0 || fallocate(fd, 0, 0, RESERVED) == 0 || errno != EOPNOTSUPP)
+		return;
+	f = finding_add(findings, "limited disks", FINDING_WARN,
+			"limits.disk is refused: the file system of %.200s cannot reserve blocks "
+			"(fallocate), as zfs and some of the network's cannot",
+			dir);
+	finding_mend(f, "choose a place on ext4, xfs or btrfs with --state-dir");
+}
+
 /* What helps depends on what is in the way. */
 static void mend_dir(struct finding *f, int error, const char *dir, const char *flag)
 {
@@ -227,6 +260,7 @@ void check_dirs(struct findings *findings, const struct paths *paths)
 	check_dir(findings, "state directory", paths->state_dir, "--state-dir");
 	find_existing(paths->state_dir, at);
 	check_space(findings, at, paths->state_dir);
+	check_reserve(findings, at, paths->state_dir);
 	check_state_mode(findings, paths->state_dir);
 	check_dir(findings, "run directory", paths->run_dir, "--run-dir");
 }

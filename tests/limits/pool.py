@@ -1,7 +1,9 @@
 """Sandboxes with limited disks, and the pool that they are in."""
 
 import glob
+import json
 import os
+import subprocess
 
 from ground import check, equal, until
 
@@ -101,3 +103,10 @@ def used_of_pool(g):
 def image_of(g):
     path = os.path.join(g.state, "pool.img")
     return os.stat(path).st_size if os.path.exists(path) else 0
+
+
+def doctor(g):
+    """{name: check}"""
+    done = subprocess.run([os.path.join(g.build, "berth"), "doctor", "--json", "--state-dir", g.state, "--run-dir", g.run],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False, timeout=60)
+    return {item["name"]: item for item in json.loads(done.stdout)["checks"]}

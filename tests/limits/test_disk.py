@@ -14,8 +14,8 @@ sys.path += [os.path.join(HERE, "..", "sandbox")]
 
 # pylint: disable=wrong-import-position
 from ground import check, equal, main, only, until  # noqa: E402
-from pool import (FULL, MIB, NO_ROOM, attached, disk_of, end, fill, folder, image_of, limited, lost_of, make,  # noqa: E402
-                  pool_of, refused, rest, size_of, start, stop, used_of_pool)
+from pool import (FULL, MIB, NO_ROOM, attached, disk_of, doctor, end, fill, folder, image_of, limited, lost_of,  # noqa: E402
+                  make, pool_of, refused, rest, size_of, start, stop, used_of_pool)
 
 MANY = """
 import itertools, os
@@ -487,6 +487,23 @@ def use_tiny_host(g):
     g.out("b", "echo x >f")
 
 
+def use_without_reserve(g):
+    before = sorted(os.listdir(g.state))
+    found = doctor(g)["limited disks"]
+    check(found["status"] == "warn" and "fallocate" in found["message"] and "--state-dir" in found["mend"], found)
+    equal(sorted(os.listdir(g.state)), before, "what the look leaves")
+    equal(make(g, "a", {"disk": "16M"}).status, 200, "make")
+    refused(g.request("POST", "/v1/sandbox/a/start"), 501, "unsupported", "fallocate")
+    g.out("b", "echo x >f")
+
+
+@only("root")
+def test_no_reserve(g):
+    """Where blocks cannot be reserved there is no pool: a start says so, and the doctor before it."""
+    check("limited disks" not in doctor(g), "where they can be")
+    on_small_disk(g, 640 * MIB, use_without_reserve, ("mkfs.ext4", "-q", "-m", "0", "-O", "^extent,^64bit"))
+
+
 def use_btrfs(g):
     limited(g, "a", "16M")
     g.out("a", "echo kept >f")
@@ -573,5 +590,5 @@ def test_ephemeral(g):
 main([test_holds, test_full_disk, test_change, test_at_once, test_change_while_running, test_kills, test_new_pool, test_moved_folder,
       test_moved_alive, test_missing_pool, test_wrong_disk, test_half_changed,
       test_same_number, test_trouble, test_room, test_copied_image, test_full_host,
-      test_tiny_host, test_refused, test_ephemeral],
-     start=lambda test: test not in (test_copied_image, test_full_host, test_tiny_host))
+      test_tiny_host, test_no_reserve, test_refused, test_ephemeral],
+     start=lambda test: test not in (test_copied_image, test_full_host, test_tiny_host, test_no_reserve))
