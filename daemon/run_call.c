@@ -69,7 +69,8 @@ static void end_output(struct run *run, uint64_t max)
 {
 	char sentence[160];
 	int n = snprintf(sentence, sizeof(sentence),
-			 "the code has said more than %llu bytes, all it prints, logs and returns",
+			 "the code has said more than %llu bytes, all it prints, logs, shows and "
+			 "returns",
 			 (unsigned long long)max);
 
 	run_end_error(run, RUN_FAILED,
@@ -145,9 +146,8 @@ static void on_report(struct context_call *call, const struct kernel_report *rep
 {
 	struct run *run = container_of(call, struct run, call);
 
-	if (run->is_ending ||
-	    !count_output(run, REPORT_SIZE + report->log.message.len + report->value.len +
-				       report->error.message.len))
+	/* All of it, also of what no record has: berthd had to read it. */
+	if (run->is_ending || !count_output(run, REPORT_SIZE + report->size))
 		return;
 	switch (report->kind) {
 	case KERNEL_CHECKED:
