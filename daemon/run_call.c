@@ -34,33 +34,33 @@ void run_call_init(struct run *run)
 	run_log_init(&run->log);
 	buf_init(&run->logs_text, RUN_LOG_MAX + 2);
 	buf_init(&run->tests_text, JSON_TEXT_MAX);
+	buf_init(&run->value_text, RUN_VALUES_MAX);
+	buf_init(&run->error_text, RUN_ERROR_MAX);
+	buf_init(&run->end_text, RUN_ERROR_MAX);
 }
 
 void run_call_close(struct run *run)
 {
+	buf_close(&run->end_text);
+	buf_close(&run->error_text);
+	buf_close(&run->value_text);
 	buf_close(&run->tests_text);
 	buf_close(&run->logs_text);
 	run_log_close(&run->log);
 	arena_close(&run->said);
 }
 
-static struct str keep(struct run *run, struct str text)
+static struct str write_error(struct buf *ret, const struct run_error *error)
 {
-	char *copy = arena_strndup(&run->said, text.at, text.len);
-
-	return copy ? (struct str){copy, text.len} : STR("");
+	buf_close(ret);
+	if (run_error_write(error, ret) == 0)
+		return (struct str){buf_at(ret), buf_len(ret)};
+	return STR("{\"code\":\"internal\",\"message\":\"out of memory\"}");
 }
 
 struct str run_keep_error(struct run *run, const struct run_error *error)
 {
-	struct str kept = STR("");
-	struct buf text;
-
-	buf_init(&text, 8 * RUN_ERROR_TEXT_MAX + 16 * RUN_ERROR_NAME_MAX);
-	if (run_error_write(error, &text) == 0)
-		kept = keep(run, (struct str){buf_at(&text), buf_len(&text)});
-	buf_close(&text);
-	return kept.len ? kept : STR("{\"code\":\"internal\",\"message\":\"out of memory\"}");
+	return write_error(&run->end_text, error);
 }
 
 /* --- what it says --- */
@@ -72,6 +72,19 @@ static void end_output(struct run *run, uint64_t max)
 			 "the code has said more than %llu bytes, all it prints, logs, shows and "
 			 "returns",
 			 (unsigned long long)max);
+
+	run_end_error(run, RUN_FAILED,
+		      &(struct run_error){.code = RUN_SANDBOX_OUTPUT_LIMIT,
+					  .message = {sentence, (size_t)n}});
+}
+
+static void end_values(struct run *run)
+{
+	char sentence[160];
+	int n = snprintf(sentence, sizeof(sentence),
+			 "the code has returned more than %d bytes, of all values and errors of a "
+			 "run together",
+			 RUN_VALUES_MAX);
 
 	run_end_error(run, RUN_FAILED,
 		      &(struct run_error){.code = RUN_SANDBOX_OUTPUT_LIMIT,
@@ -138,8 +151,18 @@ static void take_error(struct run *run, const struct kernel_error *e)
 		.column = e->column,
 	};
 
-	run->error = run_keep_error(run, &error);
+	run->error = write_error(&run->error_text, &error);
 	run->is_disk_suspect = has_word(e->message, full);
+}
+
+static void take_value(struct run *run, struct str value)
+{
+	buf_close(&run->value_text);
+	run->value = STR("");
+	if (buf_append_str(&run->value_text, value) < 0)
+		end_values(run);
+	else
+		run->value = (struct str){buf_at(&run->value_text), buf_len(&run->value_text)};
 }
 
 static void on_report(struct context_call *call, const struct kernel_report *report)
@@ -157,9 +180,7 @@ static void on_report(struct context_call *call, const struct kernel_report *rep
 		run_log_add(&run->log, report->log.level, report->log.message, registry_now_ms());
 		break;
 	case KERNEL_VALUE:
-		run->value = keep(run, report->value);
-		if (!run->value.len)
-			end_output(run, RUN_VALUES_MAX);
+		take_value(run, report->value);
 		break;
 	case KERNEL_ERROR:
 		take_error(run, &report->error);
@@ -252,15 +273,24 @@ static void on_began(struct context_call *call)
 
 /* --- verdicts --- */
 
-static void judge(struct run *run)
+static int keep(struct run *run, struct str text, struct str *ret)
+{
+	char *copy = arena_strndup(&run->said, text.at, text.len);
+
+	*ret = (struct str){copy, copy ? text.len : 0};
+	return copy ? 0 : -EMSGSIZE;
+}
+
+static int judge(struct run *run)
 {
 	struct run_verdict *v = &run->verdicts[run->test];
 
-	v->actual = run->value;
-	v->error = run->error;
+	if (keep(run, run->value, &v->actual) < 0 || keep(run, run->error, &v->error) < 0)
+		return -EMSGSIZE;
 	v->passed = !run->error.len && json_equal(run->request.tests[run->test].expected,
 						  run->value.len ? run->value : STR("null")) == 1;
-	run->record.result = run->value;
+	run->record.result = v->actual;
+	return 0;
 }
 
 void run_call_end_tests(struct run *run)
@@ -313,7 +343,10 @@ static void go_on(struct run *run)
 		run_end(run, RUN_COMPLETED, STR(""));
 		return;
 	}
-	judge(run);
+	if (judge(run) < 0) {
+		end_values(run);
+		return;
+	}
 	if (++run->test < run->request.tests_len)
 		invoke(run);
 	else
@@ -338,13 +371,20 @@ static void name_disk(struct run *run)
 {
 	static const char from[] = "{\"code\":\"" RUN_CODE_ERROR "\"";
 	static const char to[] = "{\"code\":\"" RUN_SANDBOX_DISK_LIMIT "\"";
-	size_t rest = run->error.len - (sizeof(from) - 1);
-	char *text = arena_alloc(&run->said, sizeof(to) - 1 + rest);
+	struct buf text;
 
-	if (!text || !str_starts_with(run->error, STR(from)))
+	if (!str_starts_with(run->error, STR(from)))
 		return;
-	memcpy(mempcpy(text, to, sizeof(to) - 1), run->error.at + sizeof(from) - 1, rest);
-	run->error = (struct str){text, sizeof(to) - 1 + rest};
+	buf_init(&text, RUN_ERROR_MAX);
+	if (buf_append(&text, to, sizeof(to) - 1) < 0 ||
+	    buf_append(&text, run->error.at + sizeof(from) - 1,
+		       run->error.len - (sizeof(from) - 1)) < 0) {
+		buf_close(&text);
+		return;
+	}
+	buf_close(&run->error_text);
+	run->error_text = text;
+	run->error = (struct str){buf_at(&text), buf_len(&text)};
 }
 
 static void on_counted(struct usage_wait *wait, const struct err *err)
@@ -363,9 +403,10 @@ static void on_completed(struct run *run, bool is_error)
 	struct sandbox *sb = run_sandbox(run);
 
 	if (is_error && !run->error.len)
-		run->error = run_keep_error(
-			run, &(struct run_error){.code = RUN_CODE_ERROR,
-						 .message = STR("the code has failed")});
+		run->error =
+			write_error(&run->error_text,
+				    &(struct run_error){.code = RUN_CODE_ERROR,
+							.message = STR("the code has failed")});
 	run->count.done = on_counted;
 	if (is_error && run->is_disk_suspect && sb) {
 		if (usage_count_disk(sb, &run->count) == 0)

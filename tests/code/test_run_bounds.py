@@ -8,8 +8,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
 sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
-from ground import equal, main  # noqa: E402
-from run_api import fails, run  # noqa: E402
+from ground import check, equal, main  # noqa: E402
+from run_api import fails, get, run  # noqa: E402
 
 # What the kernel itself reports with, and so a liar.
 FORGE = """
@@ -32,5 +32,18 @@ def test_all_counts(g):
     equal(run(g, "display('x' * 1000000)\n1")["result"], 1, "what is within")
 
 
+def test_forged_errors(g):
+    """However many errors a call reports: one is told, and the end is the true one."""
+    lies = FORGE + ("for count, size in ((600, 16000), (100, 2000), (200, 200), (3000, 0)):\n    for i in range(count):\n"
+                    "        forge(error={'name': 'Lie', 'message': 'x' * size})\n")
+    error = fails(g, lies + "while True:\n    pass\n", "SANDBOX_TIMEOUT", status="timed_out", timeout_ms=20000)
+    check("timeout_ms" in error["message"], error)
+    error = fails(g, lies + "raise KeyError('true')\n", "CODE_ERROR")
+    equal(error["name"], "KeyError", "the last word")
+    record = run(g, FORGE + "def main(n):\n    for i in range(100):\n        forge(error={'name': 'Lie', 'message': 'x' * 16000})\n"
+                 "    if n == 2:\n        raise KeyError('true')\n    return n\n", tests=[{"input": n, "expected": n} for n in (1, 2, 3)])
+    equal([t.get("error", {}).get("name") for t in record["tests"]], ["Lie", "KeyError", "Lie"], str(record)[:3000])
+
+
 if __name__ == "__main__":
-    main([test_all_counts])
+    main([test_all_counts, test_forged_errors])
