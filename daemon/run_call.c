@@ -13,8 +13,9 @@
 #include "daemon/run_state.h"
 #include "proto/json_equal.h"
 
-#define REPORT_SIZE 32                             /* what each counts for, however small it is */
-#define SAID_MAX    (RUN_VALUES_MAX + 1024 * 1024) /* of values, and errors beside them */
+#define REPORT_SIZE 32 /* what each counts for, however small it is */
+/* What is kept is counted by said_bytes; the arena's blocks are never quite full. */
+#define SAID_MAX (2 * RUN_VALUES_MAX)
 
 static void on_began(struct context_call *call);
 static void on_output(struct context_call *call, bool is_stderr, struct str bytes);
@@ -81,10 +82,11 @@ static void end_output(struct run *run, uint64_t max)
 static void end_values(struct run *run)
 {
 	char sentence[160];
-	int n = snprintf(sentence, sizeof(sentence),
-			 "the code has returned more than %d bytes, of all values and errors of a "
-			 "run together",
-			 RUN_VALUES_MAX);
+	int n = snprintf(sentence, sizeof(sentence), "the code has returned more than %d bytes%s",
+			 RUN_VALUES_MAX,
+			 run->request.tests_len
+				 ? ", all values and errors of its tests, the last value twice"
+				 : "");
 
 	run_end_error(run, RUN_FAILED,
 		      &(struct run_error){.code = RUN_SANDBOX_OUTPUT_LIMIT,
@@ -157,9 +159,11 @@ static void take_error(struct run *run, const struct kernel_error *e)
 
 static void take_value(struct run *run, struct str value)
 {
+	size_t size = run->request.tests_len ? 2 * value.len : value.len;
+
 	buf_close(&run->value_text);
 	run->value = STR("");
-	if (buf_append_str(&run->value_text, value) < 0)
+	if (run->said_bytes + size > RUN_VALUES_MAX || buf_append_str(&run->value_text, value) < 0)
 		end_values(run);
 	else
 		run->value = (struct str){buf_at(&run->value_text), buf_len(&run->value_text)};
@@ -278,14 +282,16 @@ static int keep(struct run *run, struct str text, struct str *ret)
 	char *copy = arena_strndup(&run->said, text.at, text.len);
 
 	*ret = (struct str){copy, copy ? text.len : 0};
-	return copy ? 0 : -EMSGSIZE;
+	run->said_bytes += ret->len;
+	return copy ? 0 : -ENOMEM;
 }
 
 static int judge(struct run *run)
 {
 	struct run_verdict *v = &run->verdicts[run->test];
 
-	if (keep(run, run->value, &v->actual) < 0 || keep(run, run->error, &v->error) < 0)
+	if (run->said_bytes + 2 * run->value.len + run->error.len > RUN_VALUES_MAX ||
+	    keep(run, run->value, &v->actual) < 0 || keep(run, run->error, &v->error) < 0)
 		return -EMSGSIZE;
 	v->passed = !run->error.len && json_equal(run->request.tests[run->test].expected,
 						  run->value.len ? run->value : STR("null")) == 1;
@@ -293,12 +299,33 @@ static int judge(struct run *run)
 	return 0;
 }
 
+/* A long one is told once, by the run: there may be a thousand tests. */
+static struct str error_of_tests(struct run *run)
+{
+	static const size_t before = sizeof("{\"code\":\"") - 1;
+	struct str error = run->record.error;
+	const char *end;
+	char *text;
+
+	if (error.len <= RUN_TEST_ERROR_MAX)
+		return error;
+	end = memchr(error.at + before, '"', error.len - before);
+	text = arena_printf(
+		&run->arena,
+		"%.*s\",\"message\":\"the run ended before this test did: its error says "
+		"why\"}",
+		(int)(end - error.at), error.at);
+	return str_of(text ? text : "");
+}
+
 void run_call_end_tests(struct run *run)
 {
+	struct str error = error_of_tests(run);
+
 	for (size_t i = run->test; run->verdicts && i < run->request.tests_len; i++) {
 		if (!run->verdicts[i].passed && !run->verdicts[i].error.len &&
 		    !run->verdicts[i].actual.len)
-			run->verdicts[i].error = run->record.error;
+			run->verdicts[i].error = error;
 	}
 }
 

@@ -59,7 +59,8 @@ struct run {
 	/* Of run_call.c. */
 	struct context *context;
 	struct context_call call;
-	struct arena said; /* values and errors of tests that are over */
+	struct arena said; /* values and errors of tests that are over, `said_bytes` of them */
+	size_t said_bytes;
 	struct run_log log;
 	struct buf logs_text, tests_text; /* of the record, once it has ended */
 	uint64_t output_bytes;

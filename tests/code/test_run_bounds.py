@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
 sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
-from ground import check, equal, main  # noqa: E402
+from ground import at_once, check, equal, main  # noqa: E402
 from run_api import fails, get, run  # noqa: E402
 
 # What the kernel itself reports with, and so a liar.
@@ -45,5 +45,48 @@ def test_forged_errors(g):
     equal([t.get("error", {}).get("name") for t in record["tests"]], ["Lie", "KeyError", "Lie"], str(record)[:3000])
 
 
+def test_record_fits(g):
+    """Every record can be told, however much was asked, returned and logged."""
+    for size, expected in ((7500000, "SANDBOX_OUTPUT_LIMIT"), (4000000, None)):
+        code = f"for i in range(9000):\n    print('x' * 100)\ndef main(x):\n    return 'a' * {size}\n"
+        record = run(g, code, tests=[{"input": "i" * 2500000, "expected": "e" * 3400000}], metadata={"m": "m" * 65000})
+        equal(record["error"] and record["error"]["code"], expected, str(record["error"]))
+        equal(record["tests"][0].get("error", {}).get("code"), expected, "the test's")
+        equal(record["tests"][0]["input"], "i" * 2500000, "its input")
+        equal(get(g, record["id"]), record, "as it is stored")
+    equal(len(run(g, "'a' * 8000000")["result"]), 8000000, "without tests")
+    record = run(g, "def main(x):\n    return 'a' * 100000\n", tests=[{"input": n, "expected": ""} for n in range(100)])
+    equal(record["error"]["code"], "SANDBOX_OUTPUT_LIMIT", "all of them together")
+    check(sum(t["actual"] is not None for t in record["tests"]) > 50, "those before it")
+    # Each of the tests that were not called has the error of the run.
+    many = [{"input": n, "expected": n} for n in range(1000)]
+    record = run(g, "raise ValueError('\\x01' * 20000)", tests=many)
+    equal((record["error"]["code"], len(record["error"]["message"])), ("CODE_ERROR", 16384), "a long error")
+    equal({t["error"]["code"] for t in record["tests"]}, {"CODE_ERROR"}, "of all tests")
+    record = run(g, "def main(n):\n    raise ValueError('x' * 20000)\n", tests=many)
+    equal((record["status"], record["error"]["code"]), ("failed", "SANDBOX_OUTPUT_LIMIT"), str(record)[:1000])
+    equal(record["tests"][0]["error"]["name"], "ValueError", "the first of them")
+
+
+def test_long_list(g):
+    """A page of a list ends where it would be too long, and says how it goes on."""
+    made = at_once(90, lambda i: run_of(g, i))
+    found, cursor = [], ""
+    while cursor is not None:
+        page = g.get("/v1/runs?limit=200" + (f"&cursor={cursor}" if cursor else ""))
+        equal(page.status, 200, str(page)[:300])
+        check(len(page.body) < 16 << 20, len(page.body))
+        found += [r["metadata"]["n"] for r in page.json()["runs"]]
+        cursor = page.json().get("cursor")
+    equal(sorted(found), sorted(made), "all of them, each once")
+
+
+def run_of(g, n):
+    body = {"code": "raise ValueError('\\x01' * 20000)", "language": "python", "metadata": {"n": n, "m": "m" * 65000}}
+    reply = g.request("POST", "/v1/runs", body)
+    equal((reply.status, reply.json()["error"]["code"]), (200, "CODE_ERROR"), str(reply))
+    return n
+
+
 if __name__ == "__main__":
-    main([test_all_counts, test_forged_errors])
+    main([test_all_counts, test_forged_errors, test_record_fits, test_long_list])
