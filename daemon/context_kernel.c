@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/context_state.h"
+#include "daemon/counts.h"
 #include "daemon/exec_pipe.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
@@ -19,8 +20,12 @@
 #define ENV_ARENA_MAX (8 * 1024 * 1024) /* for the environment of a kernel, once */
 /* A report, its strings and the longest of them unescaped. */
 #define REPORT_ARENA_MAX (4 * KERNEL_LINE_MAX + 4 * 1024 * 1024)
-/* Of reports that are not complete yet, in all contexts of a sandbox. */
-#define UNREAD_MAX (3 * KERNEL_LINE_MAX)
+/* Of reports that are not complete yet, as memory: in all contexts of a sandbox, and in all there
+ * are. Short ones are no matter of others: each has that much for itself. */
+#define UNREAD_MAX     ((size_t)3 * KERNEL_LINE_MAX)
+#define UNREAD_ALL_MAX (4 * UNREAD_MAX)
+#define UNREAD_SHORT   (64 * 1024)
+#define UNREAD_IDLE    (4 * 1024) /* while no call runs: "ready" is shorter */
 
 #define KERNELS "/run/berth/kernels/"
 
@@ -41,10 +46,26 @@ static struct str command_of(enum kernel_language language)
 	}
 }
 
+/* After each change of its line. */
+static void count_unread(struct kernel *k)
+{
+	struct counts *counts = registry_counts(k->sb->registry);
+
+	k->sb->unread_bytes += k->line.size - k->unread;
+	counts->unread_bytes += k->line.size - k->unread;
+	k->unread = k->line.size;
+}
+
+static void drop_line(struct kernel *k)
+{
+	buf_close(&k->line);
+	count_unread(k);
+}
+
 void kernel_free(struct kernel *k)
 {
 	list_remove(&k->link);
-	buf_close(&k->line);
+	drop_line(k);
 	free(k);
 }
 
@@ -146,13 +167,17 @@ static bool is_heard(const struct kernel *k)
 	return k->context && k->context->kernel == k && !k->is_over;
 }
 
-static size_t unread_bytes(const struct sandbox *sb)
+static bool is_too_much(const struct kernel *k)
 {
-	size_t sum = 0;
+	return k->sb->unread_bytes > UNREAD_MAX ||
+	       (k->unread > UNREAD_SHORT &&
+		registry_counts(k->sb->registry)->unread_bytes > UNREAD_ALL_MAX);
+}
 
-	list_for_each (node, &sb->kernels)
-		sum += buf_len(&list_entry(node, struct kernel, link)->line);
-	return sum;
+/* It may have much to say: it has a call, or had one of an earlier berthd. */
+static bool is_talking(const struct kernel *k)
+{
+	return k->marker || (k->context->has_call && !k->context->is_done);
 }
 
 /* The rest of one that is not complete. */
@@ -162,7 +187,10 @@ static void keep_rest(struct kernel *k, struct str rest)
 		return;
 	if (buf_append(&k->line, rest.at, rest.len) < 0)
 		refuse(k, "a line that is too long");
-	else if (buf_len(&k->line) > KERNEL_LINE_MAX / 4 && unread_bytes(k->sb) > UNREAD_MAX)
+	count_unread(k);
+	if (is_heard(k) && buf_len(&k->line) > UNREAD_IDLE && !is_talking(k))
+		refuse(k, "a long line while nothing runs");
+	else if (is_heard(k) && is_too_much(k))
 		refuse(k, "too much at once, with the other contexts");
 }
 
@@ -187,12 +215,13 @@ static void take_reports(struct kernel *k, struct str bytes)
 			struct buf whole = k->line;
 
 			buf_init(&k->line, KERNEL_LINE_MAX - 1);
+			count_unread(k);
 			take_line(k, (struct str){buf_at(&whole), buf_len(&whole)});
 			buf_close(&whole);
 		}
 	}
 	if (!is_heard(k))
-		buf_close(&k->line);
+		drop_line(k);
 }
 
 /* --- what it prints --- */

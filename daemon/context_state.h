@@ -29,6 +29,7 @@ struct kernel {
 	uint64_t generation, number;
 	uint32_t pid;
 	struct buf line; /* a report that is not complete yet */
+	size_t unread;   /* what that counts for */
 	char said[160];  /* on stderr before it was ready: why it is not */
 	uint64_t marker; /* adopted: the call of ours that says that all others are done; else 0 */
 	bool is_ready;   /* it has said so */

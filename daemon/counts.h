@@ -5,6 +5,7 @@
 #ifndef BERTH_DAEMON_COUNTS_H
 #define BERTH_DAEMON_COUNTS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/event_type.h"
@@ -15,6 +16,8 @@ struct counts {
 	uint64_t oom_kills;                /* that were seen */
 	uint64_t runs[RUN_STATUS_COUNT];   /* that are over, by how they ended */
 	uint64_t execs;                    /* that init was asked for; file workers too */
+	/* And what is now: held of reports of kernels that have no end yet. */
+	size_t unread_bytes;
 };
 
 #endif

@@ -1,6 +1,7 @@
 /* Routes of /v1/runs: begin one, look at it, wait for it, cancel it. */
 #include "daemon/handle_run.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -16,6 +17,8 @@
 #include "daemon/store_run.h"
 #include "proto/run_request.h"
 #include "proto/uri.h"
+
+static_assert(RUN_RECORD_MAX < EXCHANGE_ARENA_MAX, "every record can be told");
 
 /* Keys of runs are no sandbox's: no ID looks like this. */
 static const struct sandbox_id keys_place = {"/runs"};

@@ -1,4 +1,5 @@
 /* GET /v1/runs: the newest first, page by page. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,9 +9,13 @@
 #include "daemon/exchange.h"
 #include "daemon/routes.h"
 #include "daemon/store_run.h"
+#include "proto/run_request.h"
 #include "proto/uri.h"
 
 #define LIST_DEFAULT 50
+#define PAGE_BYTES   (8 * 1024 * 1024) /* then it ends with the record that is being written */
+static_assert(PAGE_BYTES + RUN_METADATA_MAX + RUN_ERROR_MAX + 8 * 1024 < EXCHANGE_ARENA_MAX,
+	      "every page can be told");
 
 struct list_call {
 	struct exchange *x; /* NULL: the client is gone */
@@ -62,7 +67,7 @@ static void on_record(void *arg, const struct run_record *record, uint64_t numbe
 {
 	struct list_call *c = arg;
 
-	if (c->count == c->limit) {
+	if (c->count == c->limit || buf_len(&c->w.text) >= PAGE_BYTES) {
 		c->has_more = true;
 		return;
 	}
@@ -141,5 +146,6 @@ void handle_run_list(struct exchange *x)
 		return;
 	}
 	query.limit = (unsigned)limit + 1; /* one more tells whether there are more */
+	query.bytes = 2 * PAGE_BYTES;      /* so does this: as JSON they are no shorter */
 	list(x, &query);
 }

@@ -25,13 +25,22 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/str.h"
+#include "daemon/run_log.h"
 #include "proto/run_record.h"
+#include "proto/run_request.h"
 #include "proto/sandbox_id.h"
 
 #define RUNS_WAITING_MAX   1000                /* beyond those that have room */
 #define RUNS_WAITING_BYTES (128 * 1024 * 1024) /* of what they were asked with */
-#define RUN_VALUES_MAX     (8 * 1024 * 1024)   /* of all that one run returns */
-#define RUN_ID_LEN         30                  /* "run-" and 26 characters */
+/* Of all that one run returns, with the errors of its tests. With tests the last value counts
+ * twice, for it is the result, too. */
+#define RUN_VALUES_MAX     (8 * 1024 * 1024)
+#define RUN_ID_LEN         30  /* "run-" and 26 characters */
+#define RUN_TEST_ERROR_MAX 512 /* of a test that was not called, or not to its end */
+/* What a record can come to: what was asked, what was said, and a few names beside each. */
+#define RUN_RECORD_MAX                                                                             \
+	(RUN_BODY_MAX + RUN_METADATA_MAX + RUN_VALUES_MAX + RUN_LOG_MAX + RUN_ERROR_MAX +          \
+	 RUN_TESTS_MAX * (RUN_TEST_ERROR_MAX + 128) + 8 * 1024)
 
 struct pool;
 struct registry;

@@ -13,8 +13,9 @@
 #include "daemon/run_state.h"
 #include "proto/json_equal.h"
 
-#define REPORT_SIZE 32                             /* what each counts for, however small it is */
-#define SAID_MAX    (RUN_VALUES_MAX + 1024 * 1024) /* of values, and errors beside them */
+#define REPORT_SIZE 32 /* what each counts for, however small it is */
+/* What is kept is counted by said_bytes; the arena's blocks are never quite full. */
+#define SAID_MAX (2 * RUN_VALUES_MAX)
 
 static const char stopped[] = "its sandbox was stopped or deleted meanwhile";
 static const char memory_sentence[] = "the code needed more memory than limits.memory allows";
@@ -37,34 +38,34 @@ int run_call_init(struct run *run)
 	arena_init(&run->said, SAID_MAX);
 	buf_init(&run->logs_text, RUN_LOG_MAX + 2);
 	buf_init(&run->tests_text, JSON_TEXT_MAX);
+	buf_init(&run->value_text, RUN_VALUES_MAX);
+	buf_init(&run->error_text, RUN_ERROR_MAX);
+	buf_init(&run->end_text, RUN_ERROR_MAX);
 	return run->log ? 0 : -ENOMEM;
 }
 
 void run_call_close(struct run *run)
 {
+	buf_close(&run->end_text);
+	buf_close(&run->error_text);
+	buf_close(&run->value_text);
 	buf_close(&run->tests_text);
 	buf_close(&run->logs_text);
 	run_log_release(run->log);
 	arena_close(&run->said);
 }
 
-static struct str keep(struct run *run, struct str text)
+static struct str write_error(struct buf *ret, const struct run_error *error)
 {
-	char *copy = arena_strndup(&run->said, text.at, text.len);
-
-	return copy ? (struct str){copy, text.len} : STR("");
+	buf_close(ret);
+	if (run_error_write(error, ret) == 0)
+		return (struct str){buf_at(ret), buf_len(ret)};
+	return STR("{\"code\":\"internal\",\"message\":\"out of memory\"}");
 }
 
 struct str run_keep_error(struct run *run, const struct run_error *error)
 {
-	struct str kept = STR("");
-	struct buf text;
-
-	buf_init(&text, 8 * RUN_ERROR_TEXT_MAX + 16 * RUN_ERROR_NAME_MAX);
-	if (run_error_write(error, &text) == 0)
-		kept = keep(run, (struct str){buf_at(&text), buf_len(&text)});
-	buf_close(&text);
-	return kept.len ? kept : STR("{\"code\":\"internal\",\"message\":\"out of memory\"}");
+	return write_error(&run->end_text, error);
 }
 
 /* --- what it says --- */
@@ -94,8 +95,23 @@ static void end_output(struct run *run, uint64_t max)
 {
 	char sentence[160];
 	int n = snprintf(sentence, sizeof(sentence),
-			 "the code has said more than %llu bytes, all it prints, logs and returns",
+			 "the code has said more than %llu bytes, all it prints, logs, shows and "
+			 "returns",
 			 (unsigned long long)max);
+
+	run_end_error(run, RUN_FAILED,
+		      &(struct run_error){.code = RUN_SANDBOX_OUTPUT_LIMIT,
+					  .message = {sentence, (size_t)n}});
+}
+
+static void end_values(struct run *run)
+{
+	char sentence[160];
+	int n = snprintf(sentence, sizeof(sentence), "the code has returned more than %d bytes%s",
+			 RUN_VALUES_MAX,
+			 run->request.tests_len
+				 ? ", all values and errors of its tests, the last value twice"
+				 : "");
 
 	run_end_error(run, RUN_FAILED,
 		      &(struct run_error){.code = RUN_SANDBOX_OUTPUT_LIMIT,
@@ -175,17 +191,28 @@ static void take_error(struct run *run, const struct kernel_error *e)
 	if (is_shell_killed(run, e))
 		error = (struct run_error){.code = RUN_SANDBOX_MEMORY_LIMIT,
 					   .message = STR(memory_sentence)};
-	run->error = run_keep_error(run, &error);
+	run->error = write_error(&run->error_text, &error);
 	run->is_disk_suspect = has_word(e->message, full);
+}
+
+static void take_value(struct run *run, struct str value)
+{
+	size_t size = run->request.tests_len ? 2 * value.len : value.len;
+
+	buf_close(&run->value_text);
+	run->value = STR("");
+	if (run->said_bytes + size > RUN_VALUES_MAX || buf_append_str(&run->value_text, value) < 0)
+		end_values(run);
+	else
+		run->value = (struct str){buf_at(&run->value_text), buf_len(&run->value_text)};
 }
 
 static void on_report(struct context_call *call, const struct kernel_report *report)
 {
 	struct run *run = container_of(call, struct run, call);
 
-	if (run->is_ending ||
-	    !count_output(run, REPORT_SIZE + report->log.message.len + report->value.len +
-				       report->error.message.len))
+	/* All of it, also of what no record has: berthd had to read it. */
+	if (run->is_ending || !count_output(run, REPORT_SIZE + report->size))
 		return;
 	switch (report->kind) {
 	case KERNEL_CHECKED:
@@ -196,9 +223,7 @@ static void on_report(struct context_call *call, const struct kernel_report *rep
 		tell_said(run);
 		break;
 	case KERNEL_VALUE:
-		run->value = keep(run, report->value);
-		if (!run->value.len)
-			end_output(run, RUN_VALUES_MAX);
+		take_value(run, report->value);
 		break;
 	case KERNEL_ERROR:
 		take_error(run, &report->error);
@@ -297,23 +322,55 @@ static void on_began(struct context_call *call)
 
 /* --- verdicts --- */
 
-static void judge(struct run *run)
+static int keep(struct run *run, struct str text, struct str *ret)
+{
+	char *copy = arena_strndup(&run->said, text.at, text.len);
+
+	*ret = (struct str){copy, copy ? text.len : 0};
+	run->said_bytes += ret->len;
+	return copy ? 0 : -ENOMEM;
+}
+
+static int judge(struct run *run)
 {
 	struct run_verdict *v = &run->verdicts[run->test];
 
-	v->actual = run->value;
-	v->error = run->error;
+	if (run->said_bytes + 2 * run->value.len + run->error.len > RUN_VALUES_MAX ||
+	    keep(run, run->value, &v->actual) < 0 || keep(run, run->error, &v->error) < 0)
+		return -EMSGSIZE;
 	v->passed = !run->error.len && json_equal(run->request.tests[run->test].expected,
 						  run->value.len ? run->value : STR("null")) == 1;
-	run->record.result = run->value;
+	run->record.result = v->actual;
+	return 0;
+}
+
+/* A long one is told once, by the run: there may be a thousand tests. */
+static struct str error_of_tests(struct run *run)
+{
+	static const size_t before = sizeof("{\"code\":\"") - 1;
+	struct str error = run->record.error;
+	const char *end;
+	char *text;
+
+	if (error.len <= RUN_TEST_ERROR_MAX)
+		return error;
+	end = memchr(error.at + before, '"', error.len - before);
+	text = arena_printf(
+		&run->arena,
+		"%.*s\",\"message\":\"the run ended before this test did: its error says "
+		"why\"}",
+		(int)(end - error.at), error.at);
+	return str_of(text ? text : "");
 }
 
 void run_call_end_tests(struct run *run)
 {
+	struct str error = error_of_tests(run);
+
 	for (size_t i = run->test; run->verdicts && i < run->request.tests_len; i++) {
 		if (!run->verdicts[i].passed && !run->verdicts[i].error.len &&
 		    !run->verdicts[i].actual.len)
-			run->verdicts[i].error = run->record.error;
+			run->verdicts[i].error = error;
 	}
 }
 
@@ -358,7 +415,10 @@ static void go_on(struct run *run)
 		run_end(run, RUN_COMPLETED, STR(""));
 		return;
 	}
-	judge(run);
+	if (judge(run) < 0) {
+		end_values(run);
+		return;
+	}
 	if (++run->test < run->request.tests_len)
 		invoke(run);
 	else
@@ -383,13 +443,20 @@ static void name_disk(struct run *run)
 {
 	static const char from[] = "{\"code\":\"" RUN_CODE_ERROR "\"";
 	static const char to[] = "{\"code\":\"" RUN_SANDBOX_DISK_LIMIT "\"";
-	size_t rest = run->error.len - (sizeof(from) - 1);
-	char *text = arena_alloc(&run->said, sizeof(to) - 1 + rest);
+	struct buf text;
 
-	if (!text || !str_starts_with(run->error, STR(from)))
+	if (!str_starts_with(run->error, STR(from)))
 		return;
-	memcpy(mempcpy(text, to, sizeof(to) - 1), run->error.at + sizeof(from) - 1, rest);
-	run->error = (struct str){text, sizeof(to) - 1 + rest};
+	buf_init(&text, RUN_ERROR_MAX);
+	if (buf_append(&text, to, sizeof(to) - 1) < 0 ||
+	    buf_append(&text, run->error.at + sizeof(from) - 1,
+		       run->error.len - (sizeof(from) - 1)) < 0) {
+		buf_close(&text);
+		return;
+	}
+	buf_close(&run->error_text);
+	run->error_text = text;
+	run->error = (struct str){buf_at(&text), buf_len(&text)};
 }
 
 static void on_counted(struct usage_wait *wait, const struct err *err)
@@ -408,9 +475,10 @@ static void on_completed(struct run *run, bool is_error)
 	struct sandbox *sb = run_sandbox(run);
 
 	if (is_error && !run->error.len)
-		run->error = run_keep_error(
-			run, &(struct run_error){.code = RUN_CODE_ERROR,
-						 .message = STR("the code has failed")});
+		run->error =
+			write_error(&run->error_text,
+				    &(struct run_error){.code = RUN_CODE_ERROR,
+							.message = STR("the code has failed")});
 	run->count.done = on_counted;
 	if (is_error && run->is_disk_suspect && sb) {
 		if (usage_count_disk(sb, &run->count) == 0)

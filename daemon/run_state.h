@@ -60,21 +60,23 @@ struct run {
 	/* Of run_call.c. */
 	struct context *context;
 	struct context_call call;
-	struct arena said; /* values and errors that are kept */
+	struct arena said; /* values and errors of tests that are over, `said_bytes` of them */
+	size_t said_bytes;
 	struct run_log *log;
 	struct buf logs_text, tests_text; /* of the record, once it has ended */
 	uint64_t output_bytes;
 	size_t test; /* which is under way */
 	struct run_verdict *verdicts;
-	struct str value;        /* of the call under way, as JSON; "": none came */
-	struct str error;        /* the same */
-	struct run_error failed; /* what `error` was made of, if the disk may be its cause */
+	/* Of the call under way: the last that came of each. Beside them the end has its own room,
+	 * so that nothing the code says can take that. */
+	struct buf value_text, error_text, end_text;
+	struct str value, error; /* the first two, as JSON; "": none came */
 	bool has_begun;
 	bool is_checked; /* its code is good, and may have run */
 	bool is_disk_suspect, is_heap_full;
 };
 
-/* Its end is decided: the first one counts. `error` may be NULL, or a JSON text of `said`. */
+/* Its end is decided: the first one counts. `error` is "", or a JSON text that stays. */
 void run_end(struct run *run, enum run_status status, struct str error);
 void run_end_error(struct run *run, enum run_status status, const struct run_error *error);
 /* Something that the end waits for is done. */
@@ -91,7 +93,7 @@ void run_began(struct run *run);
 int run_settle_limits(const struct runs *runs, enum trust trust, struct settings_limits *limits,
 		      struct err *err);
 
-/* JSON text in `said`; "" without memory. */
+/* The error that it ends with, as JSON text: there is one. */
 struct str run_keep_error(struct run *run, const struct run_error *error);
 
 /* What the sandboxes of all runs have, this image, and this label ("NAME=value"). -ENOMEM. */

@@ -151,6 +151,7 @@ struct sandbox {
 	struct list sessions, shells; /* of session.c */
 	unsigned sessions_len;
 	struct list contexts, kernels; /* of context.c */
+	size_t unread_bytes;           /* that its kernels hold of reports without an end */
 	unsigned contexts_len;
 	uint64_t last_call;    /* of a context; no other life of berthd has had it */
 	struct list strangers; /* of exec_stranger.c */

@@ -407,6 +407,8 @@ static int work_read(struct store_op *op, struct sqlite3 *db)
 		if (keep_row(o, s, o->query.id.text[0] ? TEXTS : SHORT_TEXTS) < 0)
 			return err_set(&op->err, -ENOMEM, ERR_INTERNAL,
 				       "reading the runs: there is no memory for them");
+		if (o->query.bytes && buf_len(&o->base.rows) >= o->query.bytes)
+			return 0;
 	}
 	return row == SQLITE_DONE ? 0 : store_fail(op, db, "reading the runs");
 }

@@ -51,6 +51,7 @@ struct store_run_query {
 	int status;           /* of a list: negative: any */
 	uint64_t before;      /* of a list: only those with a smaller number; 0: all */
 	unsigned limit;       /* of a list */
+	size_t bytes;         /* of a list: none more when so many were read; 0: all the same */
 };
 int store_run_read(struct store *store, const struct store_run_query *query,
 		   store_run_each_fn *each, store_done_fn *done, void *arg);

@@ -80,6 +80,7 @@ struct kernel_error {
 
 struct kernel_report {
 	enum kernel_report_kind kind;
+	size_t size;   /* of its line */
 	uint64_t call; /* 0 of READY */
 	struct kernel_result result;
 	struct kernel_log log;

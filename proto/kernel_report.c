@@ -134,5 +134,6 @@ int kernel_report_parse(struct arena *arena, struct str line, struct kernel_repo
 	if (l.report.kind == KERNEL_DONE && find_done(l.done, &l.report.done) < 0)
 		return refuse(err, "a call cannot be done in such a way");
 	*ret = l.report;
+	ret->size = line.len;
 	return 0;
 }

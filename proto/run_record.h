@@ -17,6 +17,8 @@
 
 #define RUN_ERROR_TEXT_MAX (16 * 1024) /* of a message, and of a stack */
 #define RUN_ERROR_NAME_MAX 256
+/* ... and of all of an error as JSON, where a byte may become six. */
+#define RUN_ERROR_MAX (12 * (RUN_ERROR_TEXT_MAX + RUN_ERROR_NAME_MAX) + 512)
 
 enum run_status {
 	RUN_QUEUED,

@@ -215,6 +215,34 @@ def test_endless_line(g):
         call.close()
 
 
+def test_many_lines(g):
+    """The bound on reports without an end is one on their sum, however short each of them is."""
+    short = FIND + "b = b'x' * 1000000\nfor i in range(4): os.write(pipe, b)\nprint('on', flush=True)\nimport time; time.sleep(600)"
+    made = [make(g, id=f"c{i}", language="python")["id"] for i in range(16)]
+    calls = []
+    before = memory_of(g.berthd.pid)
+    with Peak(g.berthd.pid) as peak:
+        for context in made:
+            calls.append(begin(g, short, context=context))
+            next(calls[-1])
+    check(IS_SANITIZED or peak.most - before < 60 << 20, f"berthd grew from {before} to {peak.most} bytes")
+    ended = [c["id"] for c in contexts(g).values() if c["state"] == "absent"]
+    check(1 <= len(ended) <= 8, ended)
+    for call in calls:
+        call.close()
+    equal(value(g, "1", context=ended[0]), "1", "one that was refused")
+
+
+def test_idle_line(g):
+    """A kernel without a call has nothing to say that is long."""
+    late = FIND + ("import threading, time\ndef late():\n    time.sleep(0.3)\n    os.write(pipe, b'x' * 40000)\n    time.sleep(600)\n"
+                   "threading.Thread(target=late, daemon=True).start()")
+    context = make(g, language="python")["id"]
+    equal(run(g, late, context=context)["reason"], "completed", "the call before it")
+    until(lambda: contexts(g)[context]["state"] == "absent", "its end")
+    check(run(g, "1", context=context)["fresh"], "the next call")
+
+
 def test_pretended_end(g):
     """A call that pretends its own end has it; what it says later ends its kernel, and is nobody's."""
     code = (FIND + "import gc, time\nnumber = next((o.call for o in gc.get_objects() if isinstance(o, type) and isinstance(getattr(o, 'call', None), int)), 0)\n"
@@ -263,7 +291,8 @@ def test_slow_reader(g):
 
 
 TESTS = [test_streams_replaced, test_bash_broken, test_python_broken, test_javascript_broken, test_forged_reports, test_out_of_reach,
-         test_garbage, test_endless_line, test_pretended_end, test_broken_pipes, test_dies_unread, test_slow_reader]
+         test_garbage, test_endless_line, test_many_lines, test_idle_line, test_pretended_end, test_broken_pipes,
+         test_dies_unread, test_slow_reader]
 
 if __name__ == "__main__":
     main(TESTS)

@@ -55,6 +55,27 @@ static void test_error(void)
 	tap_ok("errors");
 }
 
+static void test_longest_error(void)
+{
+	static char control[RUN_ERROR_TEXT_MAX + 10];
+	struct str all = {control, sizeof(control)};
+	struct json_strings traceback = {&all, 1};
+	struct run_error e = {.code = RUN_SANDBOX_SECURITY_VIOLATION,
+			      .name = all,
+			      .message = all,
+			      .traceback = &traceback,
+			      .file = all,
+			      .line = UINT64_MAX,
+			      .column = UINT64_MAX};
+	struct buf out;
+
+	memset(control, '\x01', sizeof(control));
+	buf_init(&out, RUN_ERROR_MAX);
+	check(run_error_write(&e, &out) == 0 && buf_len(&out) > RUN_ERROR_MAX - 512);
+	buf_close(&out);
+	tap_ok("no error is longer than RUN_ERROR_MAX");
+}
+
 static void test_record(void)
 {
 	struct run_record r = {.id = {"run-a"},
@@ -98,6 +119,7 @@ int main(void)
 {
 	test_status();
 	test_error();
+	test_longest_error();
 	test_record();
 	return tap_done();
 }

@@ -140,6 +140,8 @@ static void test_bounds(struct bed *bed)
 	check(bed->rows == 5 && bed->last.created_at_ms == 1000 + RUNS_KEPT_MAX);
 	read_rows(bed, &(struct store_run_query){.status = RUN_FAILED, .limit = 3});
 	check(bed->rows == 3 && bed->last.status == RUN_FAILED);
+	read_rows(bed, &(struct store_run_query){.status = -1, .limit = 5, .bytes = 1});
+	check(bed->rows == 1);
 	tap_ok("the oldest go, and lists have an order");
 }
 
