@@ -6,8 +6,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_request(const struct run_request *q)
+static void check_request(struct run_request *q)
 {
+	run_limits_fill(&q->limits);
 	assert(q->code.len && q->code.len <= RUN_CODE_MAX);
 	assert(q->language < KERNEL_LANGUAGE_COUNT && q->task_id.len <= RUN_TASK_ID_MAX);
 	assert(q->timeout_ms && q->timeout_ms <= RUN_TIMEOUT_MAX && q->limits.output_bytes);
