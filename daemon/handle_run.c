@@ -1,4 +1,6 @@
 /* Routes of /v1/runs: begin one, look at it, wait for it, cancel it. */
+#include "daemon/handle_run.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -6,7 +8,6 @@
 
 #include "base/cleanup.h"
 #include "daemon/berthd.h"
-#include "daemon/handle_run.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/idempotency.h"
 #include "daemon/registry.h"
