@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -15,7 +14,7 @@ sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 
 # pylint: disable=wrong-import-position
 from preview_api import connect, start_preview  # noqa: E402
-from ground import TIMEOUT, check, equal, main, until  # noqa: E402
+from ground import TIMEOUT, check, equal, main  # noqa: E402
 from websocket import CLOSE, PING, PONG, TEXT, frame  # noqa: E402
 
 SCRIPT = """
@@ -68,13 +67,12 @@ class Debug:
 class Debugger:
     """A client of the inspector's protocol, on a WebSocket through the preview."""
 
-    def __init__(self, g, url, is_browser=False):
+    def __init__(self, g, url):
         host, path = re.fullmatch(r"ws://([^/]+)(/.+)", url).groups()
-        port = int(host.rpartition(":")[2])
-        self.sock, self.last, self.seen = socket.create_connection(("127.0.0.1", port), TIMEOUT) if is_browser else connect(g), 0, []
+        self.sock, self.last, self.seen = connect(g), 0, []
         self.sock.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                           f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\n"
-                          f"{'' if is_browser else 'Origin: devtools://devtools' + chr(13) + chr(10)}\r\n".encode())
+                          "Origin: devtools://devtools\r\n\r\n".encode())
         self.file = self.sock.makefile("rb")
         equal(self.file.readline().split()[1], b"101", "the answer")
         while self.file.readline().strip():
@@ -228,72 +226,6 @@ def test_interrupt_anywhere(g):
         equal((running(g), ports(g, "a")), ([], []), f"after {delay} s")
 
 
-class Chromium:
-    """Debian's, without a window, and its own remote debugging as what sees through its eyes."""
-
-    def __init__(self, g):
-        self.home = g.path("browser")
-        os.mkdir(self.home)
-        own = {"HOME": self.home, "TMPDIR": self.home, "XDG_CONFIG_HOME": self.home, "XDG_CACHE_HOME": self.home}
-        more = ["--no-sandbox"] if os.getuid() == 0 else []
-        self.process = subprocess.Popen(["chromium", "--headless=new", "--remote-debugging-port=0", "--disable-gpu", "--no-first-run",
-                                         f"--user-data-dir={self.home}/data", *more, "about:blank"], env={**os.environ, **own},
-                                        stdin=subprocess.DEVNULL, stdout=g.log, stderr=g.log, start_new_session=True)
-        self.port, self.path = until(self.where, "the browser", 4 * TIMEOUT)
-
-    def where(self):
-        check(self.process.poll() is None, "the browser has ended")
-        try:
-            with open(f"{self.home}/data/DevToolsActivePort", encoding="utf-8") as file:
-                lines = file.read().split()
-                return lines if len(lines) == 2 else None
-        except FileNotFoundError:
-            return None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-    def open(self, g, url):
-        """A page, as a debugger of it."""
-        with Debugger(g, f"ws://127.0.0.1:{self.port}{self.path}", True) as browser:
-            target = browser.ask("Target.createTarget", url=url)["targetId"]
-        return Debugger(g, f"ws://127.0.0.1:{self.port}/devtools/page/{target}", True)
-
-
-# All that a page shows, through shadow roots, too.
-TEXT_OF = """(() => { const all = (n) => [...n.childNodes].map((c) => c.nodeType === 3 ? c.data : c.nodeType === 1 && !/^(STYLE|SCRIPT)$/.test(c.tagName)
-  ? (c.shadowRoot ? all(c.shadowRoot) : "") + all(c) : "").join(" "); return location.href + " " + all(document.body); })()"""
-
-
-def test_devtools(g):
-    """The URL that is printed, opened by Chromium: its DevTools stop at the first line, show it, evaluate, and let it go on."""
-    start_preview(g)
-    put(g, "a", "/workspace/x.js", SCRIPT)
-    with Debug(g, "a", "x.js") as debug, Chromium(g) as browser:
-        devtools, _ = debug.told()
-        with browser.open(g, devtools) as page:
-            def text():
-                found = page.ask("Runtime.evaluate", expression=TEXT_OF)["result"].get("value", "")
-                check(not found.startswith("chrome-error:"), "Chromium refuses the URL", devtools)
-                return found if "secret = 6 * 7" in found and "Debugger paused" in found else None
-            page.ask("Runtime.enable")
-            try:
-                until(text, "the script's first line, and that it is paused", TIMEOUT)
-            except BaseException:
-                print("#", page.ask("Runtime.evaluate", expression=TEXT_OF)["result"].get("value", "")[:3000])
-                raise
-            page.ask("Input.dispatchKeyEvent", type="rawKeyDown", key="F8", code="F8", windowsVirtualKeyCode=119)
-            page.ask("Input.dispatchKeyEvent", type="keyUp", key="F8", code="F8", windowsVirtualKeyCode=119)
-            equal(debug.process.stdout.readline(), b"begin\n")
-        code, out, err = debug.end()
-    equal((code, out), (3, ""), err)
-    equal(ports(g, "a"), [], "exposed ports afterwards")
-
-
 def test_failures(g):
     """No previews, no node, a wrong line."""
     put(g, "a", "/workspace/x.js", SCRIPT)
@@ -344,5 +276,5 @@ def test_profile_ends(g):
 
 
 if __name__ == "__main__":
-    main([test_steps, test_interrupt, test_interrupt_twice, test_interrupt_anywhere, test_devtools, test_failures, test_profile, test_profile_ends],
+    main([test_steps, test_interrupt, test_interrupt_twice, test_interrupt_anywhere, test_failures, test_profile, test_profile_ends],
          lambda test: test in (test_failures, test_profile, test_profile_ends))
