@@ -3,6 +3,7 @@
  * its tests. What the kernel says is the word of the code: it can only harm its own run. Verdicts
  * are made here, of what came back; what was expected never leaves berthd.
  */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -129,18 +130,38 @@ static bool count_output(struct run *run, size_t len)
 	return !run->is_ending;
 }
 
+/* The last words of V8: it has its own limit, which it takes from the sandbox's. They may come in
+ * two pieces. */
+static void look_for_heap(struct run *run, struct str bytes)
+{
+	static const char words[] = "heap out of memory";
+	char joined[2 * sizeof(run->tail)], *end;
+	size_t n = bytes.len < sizeof(run->tail) ? bytes.len : sizeof(run->tail);
+
+	static_assert(sizeof(run->tail) == sizeof(words) - 2, "all but the last of them");
+	end = mempcpy(mempcpy(joined, run->tail, run->tail_len), bytes.at, n);
+	if (memmem(joined, (size_t)(end - joined), words, sizeof(words) - 1) ||
+	    memmem(bytes.at, bytes.len, words, sizeof(words) - 1))
+		run->is_heap_full = true;
+	if (bytes.len > n) {
+		memcpy(joined, bytes.at + bytes.len - n, n);
+		end = joined + n;
+	}
+	run->tail_len = (size_t)(end - joined) < sizeof(run->tail) ? (size_t)(end - joined)
+								   : sizeof(run->tail);
+	memcpy(run->tail, end - run->tail_len, run->tail_len);
+}
+
 static void on_output(struct context_call *call, bool is_stderr, struct str bytes)
 {
-	static const char heap[] = "heap out of memory";
 	struct run *run = container_of(call, struct run, call);
 
 	if (run->is_ending)
 		return;
 	run_log_output(run->log, is_stderr, bytes, registry_now_ms());
 	tell_said(run);
-	/* The last words of V8: it has its own limit, which it takes from the sandbox's. */
-	if (is_stderr && memmem(bytes.at, bytes.len, heap, sizeof(heap) - 1))
-		run->is_heap_full = true;
+	if (is_stderr)
+		look_for_heap(run, bytes);
 	count_output(run, bytes.len);
 }
 
@@ -162,15 +183,37 @@ static bool is_shell_killed(const struct run *run, const struct kernel_error *e)
 	       sb && sandbox_oom_kills(sb) > 0;
 }
 
+/* `before`, a number, `between`, and another one. */
+static bool is_sentence(struct str text, const char *before, const char *between)
+{
+	struct str digits = STR("0123456789.");
+
+	if (!str_starts_with(text, str_of(before)))
+		return false;
+	text = (struct str){text.at + strlen(before), text.len - strlen(before)};
+	while (text.len && memchr(digits.at, text.at[0], digits.len))
+		text = (struct str){text.at + 1, text.len - 1};
+	if (!str_starts_with(text, str_of(between)))
+		return false;
+	text = (struct str){text.at + strlen(between), text.len - strlen(between)};
+	while (text.len && memchr(digits.at, text.at[0], digits.len))
+		text = (struct str){text.at + 1, text.len - 1};
+	return !text.len;
+}
+
+/* A value that no line could hold: its kernel says so, an older one by these sentences alone. */
+static bool is_too_long(const struct kernel_error *e)
+{
+	return e->is_too_long ||
+	       is_sentence(e->message, "", " bytes are more than can be told: the limit is ") ||
+	       is_sentence(e->message, "The value is ", " bytes of JSON, and may have ");
+}
+
 static const char *code_of(const struct kernel_error *e)
 {
-	/* What a kernel says of a value that no line could hold. */
-	static const char *const too_long[] = {"bytes are more than can be told",
-					       "bytes of JSON, and may have", NULL};
-
 	if (str_eq(e->blocked, STR("network")))
 		return RUN_SANDBOX_NETWORK_BLOCKED;
-	return has_word(e->message, too_long) ? RUN_SANDBOX_OUTPUT_LIMIT : RUN_CODE_ERROR;
+	return is_too_long(e) ? RUN_SANDBOX_OUTPUT_LIMIT : RUN_CODE_ERROR;
 }
 
 static void take_error(struct run *run, const struct kernel_error *e)

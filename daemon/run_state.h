@@ -74,6 +74,8 @@ struct run {
 	bool has_begun;
 	bool is_checked; /* its code is good, and may have run */
 	bool is_disk_suspect, is_heap_full;
+	char tail[17]; /* the last of its stderr */
+	size_t tail_len;
 };
 
 /* Its end is decided: the first one counts. `error` is "", or a JSON text that stays. */

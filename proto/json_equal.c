@@ -9,13 +9,30 @@
 
 #define FRACTION_MAX 1100 /* characters of a number that is not whole: no double needs more */
 
+/* One array or object of a text. All of them are in the order in which they begin. */
+struct container {
+	uint32_t size;  /* from its first bracket to behind its last */
+	uint32_t next;  /* the first that begins behind it */
+	uint32_t items; /* at least: in what is no JSON there may be more */
+};
+
+/* Made once, so that what is nested is not read again for each object around it. */
+struct extents {
+	struct container *items;
+	size_t len, size;
+	size_t *seen;
+};
+
 /* One text, and how far it was read. */
 struct cursor {
 	const char *at, *end;
+	uint32_t container; /* the first that begins at `at` or behind it */
+	const struct extents *extents;
 };
 
 struct member {
 	struct str name; /* with its quotes */
+	uint64_t hash;   /* of it */
 	struct cursor value;
 };
 
@@ -27,6 +44,16 @@ struct members {
 static void free_members(struct members *m)
 {
 	free(m->items);
+}
+
+static void free_extents(struct extents *e)
+{
+	free(e->items);
+}
+
+static void see(const struct cursor *c, const char *from)
+{
+	*c->extents->seen += (size_t)(c->at - from);
 }
 
 static char peek(struct cursor *c)
@@ -57,7 +84,8 @@ static struct str take_string(struct cursor *c)
 	start = c->at++;
 	while (c->at < c->end && *c->at != '"')
 		c->at += *c->at == '\\' && c->end - c->at > 1 ? 2 : 1;
-	if (c->at == c->end)
+	see(c, start);
+	if (c->at >= c->end)
 		return STR("");
 	c->at++;
 	return (struct str){start, (size_t)(c->at - start)};
@@ -142,6 +170,17 @@ static int compare_strings(struct str a, struct str b)
 	return c == d ? 0 : c < d ? -1 : 1;
 }
 
+/* Alike for those that are the same, however they are written. */
+static uint64_t hash_string(struct str quoted)
+{
+	struct units u = units_of(quoted);
+	uint64_t hash = 14695981039346656037u;
+
+	for (uint32_t c = next_unit(&u); c != UINT32_MAX; c = next_unit(&u))
+		hash = (hash ^ c) * 1099511628211u;
+	return hash;
+}
+
 /* --- numbers --- */
 
 /* Its digits without zeros in front and behind, times ten to the power of `exponent`. */
@@ -156,8 +195,10 @@ static struct str take_number(struct cursor *c)
 {
 	const char *start = c->at;
 
-	while (c->at < c->end && *c->at && strchr("+-.0123456789eE", *c->at))
+	while (c->at < c->end &&
+	       ((*c->at >= '0' && *c->at <= '9') || (*c->at && strchr("+-.eE", *c->at))))
 		c->at++;
+	see(c, start);
 	return (struct str){start, (size_t)(c->at - start)};
 }
 
@@ -233,6 +274,8 @@ static bool equal_numbers(struct str a, struct str b)
 
 	if (!a.len || !b.len)
 		return false;
+	if (str_eq(a, b))
+		return true;
 	x = number_of(a);
 	y = number_of(b);
 	if (is_same_number(&x, &y))
@@ -240,33 +283,122 @@ static bool equal_numbers(struct str a, struct str b)
 	return (x.exponent < 0 || y.exponent < 0) && is_same_double(a, b);
 }
 
+/* --- extents --- */
+
+struct opened {
+	uint32_t container;
+	char bracket;
+	bool is_empty;
+};
+
+/* Those that are open, the innermost last; one more than any value that is compared has. */
+struct nest {
+	struct opened levels[JSON_DEPTH_MAX + 2];
+	size_t len;
+};
+
+static int open_container(struct extents *e, struct nest *n, char bracket)
+{
+	if (n->len == array_len(n->levels))
+		return 0;
+	if (n->len)
+		n->levels[n->len - 1].is_empty = false;
+	if (e->len == e->size) {
+		size_t size = e->size ? 2 * e->size : 8;
+		struct container *larger = reallocarray(e->items, size, sizeof(*larger));
+
+		if (!larger)
+			return -ENOMEM;
+		e->items = larger;
+		e->size = size;
+	}
+	e->items[e->len] = (struct container){0};
+	n->levels[n->len++] = (struct opened){(uint32_t)e->len++, bracket, true};
+	return 1;
+}
+
+static int close_container(struct extents *e, struct nest *n, char bracket)
+{
+	struct opened *o = n->len ? &n->levels[--n->len] : NULL;
+
+	if (!o || o->bracket != (bracket == ']' ? '[' : '{'))
+		return 0;
+	e->items[o->container].next = (uint32_t)e->len;
+	e->items[o->container].items += !o->is_empty;
+	return 1;
+}
+
+/* 0: its brackets and quotes do not fit. */
+static int find_extents(struct str text, struct extents *ret)
+{
+	struct cursor c = {text.at, text.at + text.len, 0, ret};
+	struct nest nest = {.len = 0};
+	int r = text.len <= UINT32_MAX;
+
+	for (char next; r == 1 && (next = peek(&c));) {
+		struct opened *o = nest.len ? &nest.levels[nest.len - 1] : NULL;
+
+		if (next == '{' || next == '[') {
+			r = open_container(ret, &nest, next);
+			if (r == 1) /* where it begins, until it is known where it ends */
+				ret->items[ret->len - 1].size = (uint32_t)(c.at - text.at);
+		} else if (next == '}' || next == ']') {
+			r = close_container(ret, &nest, next);
+			if (r == 1)
+				ret->items[o->container].size = (uint32_t)(c.at + 1 - text.at) -
+								ret->items[o->container].size;
+		} else if (next == ',' && o) {
+			ret->items[o->container].items++;
+		} else if (o) {
+			o->is_empty = false;
+		}
+		if (next == '"' && r == 1)
+			r = take_string(&c).len > 0;
+		else
+			c.at++;
+	}
+	*ret->seen += text.len;
+	return r == 1 && (nest.len || c.at < c.end) ? 0 : r;
+}
+
 /* --- values --- */
+
+static bool is_delimiter(char c)
+{
+	return !c || strchr("{}[],:\" \n\t\r", c);
+}
 
 /* Behind the next value; its brackets are known to fit. */
 static bool skip_value(struct cursor *c)
 {
-	unsigned depth = 0;
+	char next = peek(c);
+	const char *start = c->at;
 
-	do {
-		char next = peek(c);
+	if (next == '"')
+		return take_string(c).len;
+	if (next == '{' || next == '[') {
+		const struct container *container = &c->extents->items[c->container];
 
-		if (!next)
-			return false;
-		if (next == '"') {
-			if (!take_string(c).len)
-				return false;
-			continue;
-		}
-		if (next == '{' || next == '[')
-			depth++;
-		else if ((next == '}' || next == ']') && !depth--)
-			return false;
+		c->at += container->size;
+		c->container = container->next;
+		return true;
+	}
+	while (c->at < c->end && !is_delimiter(*c->at))
 		c->at++;
-		while (!strchr("{}[],:\" \n\t\r", next) && c->at < c->end && *c->at &&
-		       !strchr("{}[],:\" \n\t\r", *c->at))
-			c->at++;
-	} while (depth);
-	return true;
+	see(c, start);
+	return c->at > start;
+}
+
+/* Of the array or object that begins here. */
+static uint32_t count_items(const struct cursor *c)
+{
+	return c->extents->items[c->container].items;
+}
+
+static void enter(struct cursor *c)
+{
+	c->at++;
+	c->container++;
 }
 
 static int add_member(struct members *m, struct member item)
@@ -288,6 +420,8 @@ static int compare_members(const void *a, const void *b)
 {
 	const struct member *x = a, *y = b;
 
+	if (x->hash != y->hash)
+		return x->hash < y->hash ? -1 : 1;
 	return compare_strings(x->name, y->name);
 }
 
@@ -296,7 +430,7 @@ static int take_members(struct cursor *c, struct members *ret)
 {
 	int r = 1;
 
-	c->at++;
+	enter(c);
 	if (take_char(c, '}'))
 		return 1;
 	do {
@@ -304,6 +438,7 @@ static int take_members(struct cursor *c, struct members *ret)
 
 		if (!item.name.len || !take_char(c, ':') || !peek(c))
 			return 0;
+		item.hash = hash_string(item.name);
 		item.value = *c;
 		if (!skip_value(c))
 			return 0;
@@ -326,8 +461,10 @@ static int equal_objects(struct cursor *a, struct cursor *b, unsigned depth)
 {
 	cleanup(free_members) struct members x = {0};
 	cleanup(free_members) struct members y = {0};
-	int r = take_members(a, &x);
+	int r = count_items(a) == count_items(b);
 
+	if (r == 1)
+		r = take_members(a, &x);
 	if (r == 1)
 		r = take_members(b, &y);
 	if (r == 1 && x.len != y.len)
@@ -342,10 +479,10 @@ static int equal_objects(struct cursor *a, struct cursor *b, unsigned depth)
 
 static int equal_arrays(struct cursor *a, struct cursor *b, unsigned depth)
 {
-	int r = 1;
+	int r = count_items(a) == count_items(b);
 
-	a->at++;
-	b->at++;
+	enter(a);
+	enter(b);
 	if (peek(a) == ']' || peek(b) == ']')
 		return take_char(a, ']') && take_char(b, ']');
 	while (r == 1) {
@@ -396,13 +533,27 @@ static int equal_values(struct cursor *a, struct cursor *b, unsigned depth)
 	return s.len && t.len && compare_strings(s, t) == 0;
 }
 
-int json_equal(struct str a, struct str b)
+int json_equal_seen(struct str a, struct str b, size_t *ret_seen)
 {
-	struct cursor x = {a.at, a.at + a.len}, y = {b.at, b.at + b.len};
+	cleanup(free_extents) struct extents in_a = {.seen = ret_seen};
+	cleanup(free_extents) struct extents in_b = {.seen = ret_seen};
+	struct cursor x = {a.at, a.at + a.len, 0, &in_a}, y = {b.at, b.at + b.len, 0, &in_b};
 	int r;
 
+	*ret_seen = 0;
 	if (!a.len || !b.len)
 		return 0;
-	r = equal_values(&x, &y, JSON_DEPTH_MAX + 1);
+	r = find_extents(a, &in_a);
+	if (r == 1)
+		r = find_extents(b, &in_b);
+	if (r == 1)
+		r = equal_values(&x, &y, JSON_DEPTH_MAX + 1);
 	return r == 1 && (peek(&x) || peek(&y)) ? 0 : r;
+}
+
+int json_equal(struct str a, struct str b)
+{
+	size_t seen;
+
+	return json_equal_seen(a, b, &seen);
 }

@@ -76,6 +76,7 @@ struct kernel_error {
 	uint64_t line, column; /* 0: it says none */
 	bool is_syntax;
 	struct str blocked; /* "network", or "" */
+	bool is_too_long;   /* it is about a value that no line can hold */
 };
 
 struct kernel_report {

@@ -49,6 +49,7 @@ static const struct json_field error_fields[] = {
 	{ "column",    JSON_UINT,  ERROR(column) },
 	{ "is_syntax", JSON_BOOL,  ERROR(is_syntax) },
 	{ "blocked",   JSON_BYTES, ERROR(blocked) },
+	{ "too_long",  JSON_BOOL,  ERROR(is_too_long) },
 	{ NULL },
 };
 

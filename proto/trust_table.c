@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "proto/capability.h"
@@ -133,79 +134,95 @@ int trust_table_take(struct trust_table *table, const struct trust_words *words,
 
 enum unit { UNIT_BYTES, UNIT_NUMBER, UNIT_MILLI };
 
+/* One of the limits: what was asked for, and what the preset has; 0 says nothing. */
 struct bound {
 	const char *field;
 	enum unit unit;
-	uint64_t asked, most; /* 0: nothing is said */
+	bool can;  /* the host can hold it */
+	bool none; /* what is not said is none of it, so that 0 of a preset is a limit, too */
+	size_t at, size;
 };
 
-static int refuse(const struct bound *bound, const char *name, struct err *err)
+#define ROW(name, unit, member, ...)                                                               \
+	{                                                                                          \
+		.field = name, UNIT_##unit, __VA_ARGS__,                                           \
+		.at = offsetof(struct settings_limits, member),                                    \
+		.size = sizeof(((struct settings_limits *)0)->member)                              \
+	}
+
+static uint64_t get(const struct settings_limits *limits, const struct bound *bound)
 {
-	bool is_mega = bound->unit == UNIT_BYTES && bound->most % (1 << 20) == 0;
+	const char *at = (const char *)limits + bound->at;
+	uint64_t value = 0;
+	uint32_t narrow;
+
+	if (bound->size == sizeof(value)) {
+		memcpy(&value, at, sizeof(value));
+	} else {
+		memcpy(&narrow, at, sizeof(narrow));
+		value = narrow;
+	}
+	return value;
+}
+
+static int refuse(const struct bound *bound, uint64_t limit, const char *name, struct err *err)
+{
+	bool is_mega = bound->unit == UNIT_BYTES && limit % (1 << 20) == 0;
 	char most[32];
 
+	if (!limit)
+		return err_set(err, -EPERM, ERR_FORBIDDEN,
+			       "limits.%s may not be asked for: trust \"%s\" allows none",
+			       bound->field, name);
 	if (bound->unit == UNIT_MILLI)
-		snprintf(most, sizeof(most), "%g", (double)bound->most / 1000);
+		snprintf(most, sizeof(most), "%g", (double)limit / 1000);
 	else
 		snprintf(most, sizeof(most), "%llu%s",
-			 (unsigned long long)(is_mega ? bound->most >> 20 : bound->most),
-			 is_mega ? "M" : "");
+			 (unsigned long long)(is_mega ? limit >> 20 : limit), is_mega ? "M" : "");
 	return err_set(err, -EPERM, ERR_FORBIDDEN,
 		       "limits.%s may be at most %s: trust \"%s\" allows no more", bound->field,
 		       most, name);
 }
 
-static int check_caps(const struct settings_limits *asked, const struct settings_limits *most,
-		      const char *name, struct err *err)
+static void fill(struct settings_limits *limits, const struct settings_limits *preset,
+		 const struct bound *bound)
 {
-	const struct bound bounds[] = {
-		{"memory", UNIT_BYTES, asked->memory_bytes, most->memory_bytes},
-		{"swap", UNIT_BYTES, asked->swap_bytes, most->swap_bytes},
-		{"cpus", UNIT_MILLI, asked->cpu_milli, most->cpu_milli},
-		{"cpu_time_ms", UNIT_NUMBER, asked->cpu_time_ms, most->cpu_time_ms},
-		{"pids", UNIT_NUMBER, asked->pids, most->pids},
-		{"files", UNIT_NUMBER, asked->files, most->files},
-		{"file_size", UNIT_BYTES, asked->file_size, most->file_size},
-		{"disk", UNIT_BYTES, asked->disk_bytes, most->disk_bytes},
-		{"inodes", UNIT_NUMBER, asked->inodes, most->inodes},
-		{"output_bytes", UNIT_BYTES, asked->output_bytes, most->output_bytes},
-	};
-
-	for (size_t i = 0; i < array_len(bounds); i++) {
-		if (bounds[i].most && bounds[i].asked > bounds[i].most)
-			return refuse(&bounds[i], name, err);
-	}
-	return 0;
+	if (bound->can && !get(limits, bound))
+		memcpy((char *)limits + bound->at, (const char *)preset + bound->at, bound->size);
 }
-
-#define FILL(member, can)                                                                          \
-	do {                                                                                       \
-		if (!limits->member && (can))                                                      \
-			limits->member = preset->member;                                           \
-	} while (0)
 
 int trust_apply(const struct trust_table *table, enum trust trust, const struct trust_means *means,
 		struct settings_limits *limits, struct err *err)
 {
 	const struct settings_limits *preset = &table->presets[trust].limits;
+	/* clang-format off */
+	const struct bound bounds[] = {
+		ROW("memory",           BYTES,  memory_bytes,           means->memory),
+		ROW("memory_threshold", MILLI,  memory_threshold_milli, means->memory),
+		ROW("swap",             BYTES,  swap_bytes,             means->swap, true),
+		ROW("cpus",             MILLI,  cpu_milli,              means->cpus),
+		ROW("cpu_time_ms",      NUMBER, cpu_time_ms,            means->cpu_time),
+		ROW("pids",             NUMBER, pids,                   true),
+		ROW("files",            NUMBER, files,                  preset->files <= means->files),
+		ROW("file_size",        BYTES,  file_size,              true),
+		ROW("disk",             BYTES,  disk_bytes,             means->disk),
+		ROW("inodes",           NUMBER, inodes,                 means->inodes),
+		ROW("io_read",          BYTES,  io_read,                means->reads),
+		ROW("io_write",         BYTES,  io_write,               means->writes),
+		ROW("io_read_ops",      NUMBER, io_read_ops,            means->reads),
+		ROW("io_write_ops",     NUMBER, io_write_ops,           means->writes),
+		ROW("output_bytes",     BYTES,  output_bytes,           true),
+	};
+	/* clang-format on */
 
-	if (table->presets[trust].is_cap) {
-		int r = check_caps(limits, preset, trust_name(trust), err);
+	for (size_t i = 0; i < array_len(bounds) && table->presets[trust].is_cap; i++) {
+		uint64_t most = get(preset, &bounds[i]);
 
-		if (r < 0)
-			return r;
+		if ((most || bounds[i].none) && get(limits, &bounds[i]) > most)
+			return refuse(&bounds[i], most, trust_name(trust), err);
 	}
-	FILL(memory_bytes, means->memory);
-	FILL(memory_threshold_milli, means->memory);
-	FILL(swap_bytes, means->swap);
-	FILL(cpu_milli, means->cpus);
-	FILL(cpu_time_ms, means->cpu_time);
-	FILL(pids, true);
-	FILL(files, preset->files <= means->files);
-	FILL(file_size, true);
-	FILL(disk_bytes, means->disk);
-	FILL(inodes, means->inodes);
-	FILL(output_bytes, true);
+	for (size_t i = 0; i < array_len(bounds); i++)
+		fill(limits, preset, &bounds[i]);
 	return 0;
 }
 

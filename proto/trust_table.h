@@ -48,7 +48,7 @@ int trust_table_take(struct trust_table *table, const struct trust_words *words,
 
 /* What this host can hold, of what it need not. */
 struct trust_means {
-	bool memory, swap, cpus, cpu_time, disk, inodes;
+	bool memory, swap, cpus, cpu_time, disk, inodes, reads, writes;
 	uint32_t files; /* the most */
 };
 

@@ -118,11 +118,11 @@ berth_parse() {
 
 # Structure, of which `text` is the string before it: a key if a colon follows, or else the value of the newest key.
 berth_meet() {
-	local rest=${1#"${1%%[![:space:]]*}"} at
+	local rest=${1#"${1%%[![:space:]]*}"} block
 	if [[ $rest == :* && ! $raw ]]; then
 		berth_decode "$text"
 		key=$berth_text rest=${rest#:} rest=${rest#"${rest%%[![:space:]]*}"}
-		[[ $key != call ]] || call=${rest%%[!0-9]*}
+		[[ $depth.$key != 1.call ]] || call=${rest%%[!0-9]*}
 		if [[ ${keys[depth - 1]-} == invoke && $key == input ]]; then
 			raw=' ' ends_at=$depth
 		fi
@@ -130,13 +130,29 @@ berth_meet() {
 		berth_value
 	fi
 	text=''
+	# Cutting from the front of a text costs as much as the text is long.
 	while [[ $rest ]]; do
-		at=${rest:0:1} rest=${rest:1}
+		block=${rest:0:4096} rest=${rest:4096}
+		berth_pass
+	done
+}
+
+# Of `block`: how deep it is, and the raw text of an input, which a comma ends that is not within it.
+berth_pass() {
+	local at plain
+	while [[ $block ]]; do
+		if [[ $raw ]] && ((depth == ends_at)); then
+			plain=${block%%[][{\},]*}
+		else
+			plain=${block%%[][{\}]*}
+		fi
+		[[ ! $raw ]] || raw+=$plain
+		at=${block:${#plain}:1} block=${block:${#plain}+1}
 		case $at in
 		'{' | '[') keys[depth]=$key depth=$((depth + 1)) key='' ;;
 		'}' | ']') depth=$((depth - 1)) ;;
 		esac
-		if [[ $raw ]]; then
+		if [[ $raw && $at ]]; then
 			if ((depth < ends_at)) || { [[ $at == , ]] && ((depth == ends_at)); }; then
 				input=${raw# } raw='' key=''
 			else
@@ -381,7 +397,7 @@ berth_last_words() {
 }
 
 # Code that defines one of these, or unsets it, is told that it may not.
-builtin readonly -f berth_hide berth_decode berth_encode berth_parse berth_meet berth_value berth_report berth_next \
+builtin readonly -f berth_hide berth_decode berth_encode berth_parse berth_meet berth_pass berth_value berth_report berth_next \
 	berth_begin berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong berth_end berth_unwind \
 	berth_step berth_interrupt exit berth_failed berth_tell berth_last_words
 builtin trap berth_last_words EXIT

@@ -88,5 +88,20 @@ def run_of(g, n):
     return n
 
 
+def test_split_words(g):
+    """The last words of V8 count also where they come in two pieces."""
+    code = ("const fs = require('fs'); fs.writeSync(2, 'heap out of '); const end = Date.now() + 300;"
+            "while (Date.now() < end); fs.writeSync(2, 'memory'); process.abort();")
+    error = fails(g, code, "SANDBOX_MEMORY_LIMIT", "javascript")
+    check("heap" in error["message"], error)
+
+
+def test_code_by_field(g):
+    """A code is not chosen by words that stand somewhere in a message."""
+    fails(g, "raise ValueError('oops: 5 bytes are more than can be told')", "CODE_ERROR")
+    fails(g, FORGE + "def main():\n    forge(error={'name': 'E', 'message': 'm', 'too_long': True})\n    forge(is_last=True, done='error')\n",
+          "SANDBOX_OUTPUT_LIMIT")
+
+
 if __name__ == "__main__":
-    main([test_all_counts, test_forged_errors, test_record_fits, test_long_list])
+    main([test_all_counts, test_forged_errors, test_record_fits, test_long_list, test_split_words, test_code_by_field])

@@ -1,5 +1,6 @@
 #include "proto/json_equal.h"
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "tests/unit/tap.h"
 
@@ -88,11 +89,48 @@ static void test_refusals(void)
 	tap_ok("what is no JSON is equal to nothing");
 }
 
+static struct str text_of(const struct buf *text)
+{
+	return (struct str){buf_at(text), buf_len(text)};
+}
+
+/* Objects in objects, with many members in the last: each byte is looked at a few times, not once
+ * for each that is around it. */
+static void test_work(void)
+{
+	struct buf deep, wide;
+	size_t seen;
+
+	buf_init(&deep, 1 << 20);
+	buf_init(&wide, 1 << 20);
+	for (int i = 0; i < 28; i++)
+		check(buf_printf(&deep, "{\"a\":1,\"b\":") == 0);
+	check(buf_append(&deep, "[{}", 3) == 0 && buf_append(&wide, "{\"\":[]", 6) == 0);
+	for (int i = 0; i < 10000; i++) {
+		check(buf_printf(&deep, ",{\"%d\":[\"x\",%d]}", i, i) == 0);
+		check(buf_printf(&wide, ",\"\\u%04x\":{\"a\":[%d]}", i, i) == 0);
+	}
+	check(buf_append(&deep, "]", 1) == 0 && buf_append(&wide, "}", 1) == 0);
+	for (int i = 0; i < 28; i++)
+		check(buf_append(&deep, "}", 1) == 0);
+	check(json_equal_seen(text_of(&deep), text_of(&deep), &seen) == 1);
+	check(seen >= 2 * buf_len(&deep) && seen <= 8 * buf_len(&deep));
+	check(json_equal_seen(text_of(&wide), text_of(&wide), &seen) == 1);
+	check(seen <= 8 * buf_len(&wide));
+	/* The number of members tells already: none of them is taken. */
+	check(json_equal_seen(text_of(&wide), STR("{\"a\":1}"), &seen) == 0);
+	check(seen <= 2 * buf_len(&wide) + 64);
+	buf_close(&deep);
+	buf_close(&wide);
+	tap_ok("it looks at each byte a few times, however deep that is");
+}
+
 int main(void)
 {
 	test_numbers();
 	test_strings();
 	test_containers();
 	test_refusals();
+	test_work();
 	return tap_done();
 }

@@ -127,7 +127,9 @@ static void test_reports(void)
 	check(parse("{\"call\": 3, \"value\": [1]}") == 0 && !report.is_nothing);
 	check(parse("{\"call\": 4, \"error\": {\"name\": \"E\", \"message\": \"\", "
 		    "\"traceback\": [\"a\\u0000\", \"b\"], \"file\": \"c.py\", \"line\": 2, "
-		    "\"column\": 5, \"is_syntax\": true, \"blocked\": \"network\"}}") == 0);
+		    "\"column\": 5, \"is_syntax\": true, \"blocked\": \"network\", "
+		    "\"too_long\": true}}") == 0);
+	check(report.error.is_too_long);
 	check(report.kind == KERNEL_ERROR && report.error.line == 2 && report.error.column == 5);
 	check(report.error.traceback.len == 2 && report.error.is_syntax);
 	check_str(report.error.blocked.at, "network");

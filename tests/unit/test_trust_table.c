@@ -9,7 +9,7 @@
 static struct arena arena;
 static struct err err;
 
-static const struct trust_means all = {true, true, true, true, true, true, 65536};
+static const struct trust_means all = {true, true, true, true, true, true, true, true, 65536};
 
 static int take_text(struct trust_table *table, const char *text)
 {
@@ -166,13 +166,51 @@ static void test_caps(void)
 		check(trust_apply(&table, TRUST_MEDIUM, &all, &limits, &err) == 0);
 	}
 	/* Of what the table does not limit, any amount may be asked for. */
-	limits = (struct settings_limits){.disk_bytes = 1ULL << 40, .swap_bytes = 1 << 20};
+	limits = (struct settings_limits){.disk_bytes = 1ULL << 40};
 	check(trust_apply(&table, TRUST_UNTRUSTED, &all, &limits, &err) == 0);
+	/* But of swap there is none, unless the table has some. */
+	limits = (struct settings_limits){.swap_bytes = 1};
+	check(trust_apply(&table, TRUST_UNTRUSTED, &all, &limits, &err) == -EPERM);
+	check(strstr(err.sentence, "limits.swap may not be asked for"));
+	check(trust_apply(&table, TRUST_MEDIUM, &all, &limits, &err) == 0);
 	table.presets[TRUST_LOW].limits.cpu_milli = 1500;
 	limits = (struct settings_limits){.cpu_milli = 2000};
 	check(trust_apply(&table, TRUST_LOW, &all, &limits, &err) < 0);
 	check(strstr(err.sentence, "at most 1.5:"));
 	tap_ok("more than a capped preset has is refused by name");
+}
+
+/* Every field that a sandbox has. */
+static void test_all_fields(void)
+{
+	static const struct trust_means none = {.files = 65536};
+
+	for (const struct json_field *f = settings_limits_fields; f->name; f++) {
+		struct settings_limits_body body = {0}, more = {0}, got;
+		bool is_part = f->type == JSON_NUMBER;
+		const uint64_t number = 4096, larger = 4097;
+		const double part = 0.5, greater = 0.6;
+		struct settings_limits limits = {0};
+		struct trust_table table = {0};
+		char words[64];
+
+		memcpy((char *)&body + f->offset, is_part ? (void *)&part : (void *)&number, 8);
+		memcpy((char *)&more + f->offset, is_part ? (void *)&greater : (void *)&larger, 8);
+		table.presets[TRUST_LOW].limits = settings_limits_take(&body);
+		table.presets[TRUST_LOW].is_cap = true;
+		check(trust_apply(&table, TRUST_LOW, &all, &limits, &err) == 0);
+		got = settings_limits_give(&limits);
+		if (memcmp(&got, &body, sizeof(got)) != 0)
+			printf("# limits.%s is not filled\n", f->name);
+		check(memcmp(&got, &body, sizeof(got)) == 0);
+		limits = settings_limits_take(&more);
+		snprintf(words, sizeof(words), "limits.%s may be at most", f->name);
+		if (trust_apply(&table, TRUST_LOW, &all, &limits, &err) != -EPERM)
+			printf("# limits.%s has no cap\n", f->name);
+		check(trust_apply(&table, TRUST_LOW, &none, &limits, &err) == -EPERM);
+		check(strstr(err.sentence, words));
+	}
+	tap_ok("every limit is filled, and has a cap");
 }
 
 int main(void)
@@ -184,6 +222,7 @@ int main(void)
 	test_wrong();
 	test_apply();
 	test_caps();
+	test_all_fields();
 	arena_close(&arena);
 	return tap_done();
 }
