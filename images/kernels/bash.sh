@@ -97,7 +97,7 @@ berth_encode() {
 # Takes an order apart: $call, $code, $load, $cwd, $env (names and values in turn) and $input, JSON as it stands.
 # A line that is split at its quotes is structure and strings in turn; a quote behind a backslash goes on with its string.
 berth_parse() {
-	local LC_ALL=C IFS='"' parts=() part text='' is_text='' depth=0 key='' keys=() raw='' ends
+	local LC_ALL=C IFS='"' parts=() part text='' is_text='' depth=0 key='' keys=() raw=() is_raw='' ends
 	builtin read -r -a parts <<<"$1"
 	for part in "${parts[@]}"; do
 		if [[ $is_text ]]; then
@@ -108,7 +108,7 @@ berth_parse() {
 				builtin continue
 			fi
 			is_text=''
-			[[ ! $raw ]] || raw+="\"$text\""
+			[[ ! $is_raw ]] || raw+=("\"$text\"")
 			builtin continue
 		fi
 		berth_meet "$part"
@@ -119,14 +119,14 @@ berth_parse() {
 # Structure, of which `text` is the string before it: a key if a colon follows, or else the value of the newest key.
 berth_meet() {
 	local rest=${1#"${1%%[![:space:]]*}"} block
-	if [[ $rest == :* && ! $raw ]]; then
+	if [[ $rest == :* && ! $is_raw ]]; then
 		berth_decode "$text"
 		key=$berth_text rest=${rest#:} rest=${rest#"${rest%%[![:space:]]*}"}
 		[[ $depth.$key != 1.call ]] || call=${rest%%[!0-9]*}
 		if [[ ${keys[depth - 1]-} == invoke && $key == input ]]; then
-			raw=' ' ends_at=$depth
+			is_raw=1 ends_at=$depth
 		fi
-	elif [[ $text || $key ]] && [[ ! $raw ]]; then
+	elif [[ ($text || $key) && ! $is_raw ]]; then
 		berth_value
 	fi
 	text=''
@@ -137,26 +137,32 @@ berth_meet() {
 	done
 }
 
+berth_join() {
+	local IFS=''
+	input="${raw[*]}"
+}
+
 # Of `block`: how deep it is, and the raw text of an input, which a comma ends that is not within it.
 berth_pass() {
 	local at plain
 	while [[ $block ]]; do
-		if [[ $raw ]] && ((depth == ends_at)); then
+		if [[ $is_raw ]] && ((depth == ends_at)); then
 			plain=${block%%[][{\},]*}
 		else
 			plain=${block%%[][{\}]*}
 		fi
-		[[ ! $raw ]] || raw+=$plain
+		[[ ! $is_raw ]] || raw+=("$plain")
 		at=${block:${#plain}:1} block=${block:${#plain}+1}
 		case $at in
 		'{' | '[') keys[depth]=$key depth=$((depth + 1)) key='' ;;
 		'}' | ']') depth=$((depth - 1)) ;;
 		esac
-		if [[ $raw && $at ]]; then
+		if [[ $is_raw && $at ]]; then
 			if ((depth < ends_at)) || { [[ $at == , ]] && ((depth == ends_at)); }; then
-				input=${raw# } raw='' key=''
+				berth_join
+				is_raw='' key=''
 			else
-				raw+=$at
+				raw+=("$at")
 			fi
 		fi
 	done
@@ -397,7 +403,7 @@ berth_last_words() {
 }
 
 # Code that defines one of these, or unsets it, is told that it may not.
-builtin readonly -f berth_hide berth_decode berth_encode berth_parse berth_meet berth_pass berth_value berth_report berth_next \
+builtin readonly -f berth_hide berth_decode berth_encode berth_parse berth_meet berth_join berth_pass berth_value berth_report berth_next \
 	berth_begin berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong berth_end berth_unwind \
 	berth_step berth_interrupt exit berth_failed berth_tell berth_last_words
 builtin trap berth_last_words EXIT

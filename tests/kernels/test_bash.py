@@ -226,6 +226,12 @@ def test_run(kernel):
             equal((json.loads(text), count), (given, "1\n"))
             equal(call.reports[0], {"call": kernel.count, "value": None, "nothing": True})
         equal(kernel.invoke().ok().stdout, b" b\n1\n")
+        # Nothing in it is taken for a part of the order, and a long one is no longer work than it is long.
+        for given in ({"call": 1, "input": {"env": {"call": "2"}}}, list(range(200000)), [[n, {"k": n}] for n in range(5000)]):
+            equal(json.loads(kernel.invoke(input=given).ok().stdout.decode().rsplit(" b\n", 1)[0]), given, str(given)[:50])
+        kernel.load("echo $call", env={"call": "7"}, cwd=folder).ok()
+        equal(kernel.invoke().ok().stdout, b"7\n")
+        kernel.load('echo "$INPUT $A"; [[ $INPUT != *fail* ]] || exit 3', env={"A": "b"}, cwd=folder).ok()
         equal(kernel.invoke(input="fail").failed("ExitStatus")["message"], "exit status 3")
         call = kernel.load("echo 1\nfi")
         equal((call.failed("SyntaxError")["line"], call.is_checked), (2, False))
