@@ -5,7 +5,6 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,9 +16,6 @@
 #define REPORT_SIZE 32 /* what each counts for, however small it is */
 /* What is kept is counted by said_bytes; the arena's blocks are never quite full. */
 #define SAID_MAX (2 * RUN_VALUES_MAX)
-
-static const char stopped[] = "its sandbox was stopped or deleted meanwhile";
-static const char memory_sentence[] = "the code needed more memory than limits.memory allows";
 
 static void on_began(struct context_call *call);
 static void on_output(struct context_call *call, bool is_stderr, struct str bytes);
@@ -233,7 +229,7 @@ static void take_error(struct run *run, const struct kernel_error *e)
 
 	if (is_shell_killed(run, e))
 		error = (struct run_error){.code = RUN_SANDBOX_MEMORY_LIMIT,
-					   .message = STR(memory_sentence)};
+					   .message = STR(RUN_GREEDY)};
 	run->error = write_error(&run->error_text, &error);
 	run->is_disk_suspect = has_word(e->message, full);
 }
@@ -291,8 +287,9 @@ static void enter(struct run *run, const struct kernel_order *order)
 	struct err err;
 
 	if (!sb || sb->state == SANDBOX_COLD || sandbox_is_leaving(sb)) {
-		run_end_error(run, RUN_CANCELLED,
-			      &(struct run_error){.code = "cancelled", .message = str_of(stopped)});
+		run_end_error(
+			run, RUN_CANCELLED,
+			&(struct run_error){.code = "cancelled", .message = STR(RUN_STOPPED)});
 		return;
 	}
 	run->value = run->error = STR("");
@@ -534,61 +531,9 @@ static void on_completed(struct run *run, bool is_error)
 	go_on(run);
 }
 
-struct verdict {
-	enum run_status status;
-	const char *code, *sentence;
-};
-
-/* Its kernel has ended by itself. */
-static struct verdict verdict_of_exit(const struct run *run, const struct context_end *end)
-{
-	const struct sandbox *sb = run_sandbox(run);
-
-	if (end->signal == SIGKILL && sb && sandbox_oom_kills(sb) > 0)
-		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT, memory_sentence};
-	if (run->is_heap_full && (end->signal == SIGABRT || end->signal == SIGTRAP))
-		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT,
-					"the heap of JavaScript is full: it may hold a part of "
-					"limits.memory"};
-	return (struct verdict){RUN_FAILED, RUN_CODE_ERROR,
-				"the code ended its process before it returned"};
-}
-
-static struct verdict verdict_of(const struct run *run, const struct context_end *end)
-{
-	switch (end->reason) {
-	case CONTEXT_OOM:
-		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT, memory_sentence};
-	case CONTEXT_CPU_LIMIT:
-		return (struct verdict){RUN_FAILED, RUN_SANDBOX_CPU_LIMIT,
-					"the code has used up its limits.cpu_time_ms"};
-	case CONTEXT_VIOLATION:
-		return (struct verdict){RUN_FAILED, RUN_SANDBOX_SECURITY_VIOLATION,
-					"the code made a system call that is forbidden here"};
-	case CONTEXT_TIMEOUT:
-		return (struct verdict){RUN_TIMED_OUT, RUN_SANDBOX_TIMEOUT,
-					"the code was still running after its timeout_ms"};
-	case CONTEXT_BAD_REPORT:
-		return (struct verdict){RUN_FAILED, RUN_CODE_ERROR,
-					"the code has broken the line on which its results come"};
-	case CONTEXT_INTERRUPTED:
-	case CONTEXT_KILLED:
-		return (struct verdict){RUN_CANCELLED, "cancelled", stopped};
-	case CONTEXT_NOT_STARTED:
-		return (struct verdict){RUN_FAILED, "start_failed",
-					"the language could not be started"};
-	case CONTEXT_LOST:
-		return (struct verdict){RUN_LOST, "lost", "its sandbox was lost meanwhile"};
-	default:
-		return verdict_of_exit(run, end);
-	}
-}
-
 static void on_ended(struct context_call *call, const struct context_end *end)
 {
 	struct run *run = container_of(call, struct run, call);
-	struct verdict verdict;
-	char sentence[512];
 
 	run->is_calling = false;
 	if (run->runs->is_stopping)
@@ -605,16 +550,5 @@ static void on_ended(struct context_call *call, const struct context_end *end)
 		run_again(run);
 		return;
 	}
-	verdict = verdict_of(run, end);
-	if (end->reason == CONTEXT_NOT_STARTED && end->message[0])
-		snprintf(sentence, sizeof(sentence), "%s: %s", verdict.sentence, end->message);
-	else if (end->reason == CONTEXT_EXITED)
-		snprintf(sentence, sizeof(sentence), "%s (%s %d)", verdict.sentence,
-			 end->signal ? "signal" : "status",
-			 end->signal ? end->signal : end->exit_code);
-	else
-		snprintf(sentence, sizeof(sentence), "%s", verdict.sentence);
-	run_end_error(run, verdict.status,
-		      &(struct run_error){.code = verdict.code,
-					  .message = {sentence, utf8_valid_len(str_of(sentence))}});
+	run_end_kernel(run, end);
 }

@@ -118,6 +118,11 @@ void run_call_close(struct run *run);
 void run_call_end_tests(struct run *run);
 int run_call_write_tests(const struct run *run, struct buf *out);
 
+#define RUN_STOPPED "its sandbox was stopped or deleted meanwhile"
+#define RUN_GREEDY  "the code needed more memory than limits.memory allows"
+/* run_end.c: its kernel is no more, in the middle of a call. */
+void run_end_kernel(struct run *run, const struct context_end *end);
+
 /* run_recover.c */
 int run_recover(struct runs *runs);
 /* Its sandbox could not be removed: that is tried again. */
