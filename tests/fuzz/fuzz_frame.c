@@ -37,6 +37,7 @@ static const struct frame_field *const tables[] = {
 	file_result_fields,    file_entry_fields,     file_data_fields,    file_end_fields,
 	agent_resize_fields,   agent_usage_fields,    agent_empty_fields,  agent_connect_fields,
 	agent_connect_failed_fields, agent_listening_fields, keeper_limit_fields,
+	keeper_check_fields,
 };
 /* clang-format on */
 
