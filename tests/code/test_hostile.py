@@ -137,6 +137,15 @@ def test_idle_line(g):
     check(run(g, "1", context=context)["fresh"], "the next call")
 
 
+def test_results_dropped(g):
+    """An error that leaves no room for results: each of those that are not there is counted."""
+    answer = run(g, "import sys\nfor i in range(3):\n    display('x' * 1000000)\nframe = sys._getframe()\n"
+                    "while 'report' not in frame.f_globals:\n    frame = frame.f_back\n"
+                    "frame.f_globals['report'](error={'name': 'E', 'message': 'x' * 6000000})")
+    equal((answer["results"], answer["results_dropped"]), ([], 3), answer)
+    check("too long" in answer["error"]["message"], answer)
+
+
 def test_pretended_end(g):
     """A call that pretends its own end has it; what it says later ends its kernel, and is nobody's."""
     code = (FIND + "import gc, time\nnumber = next((o.call for o in gc.get_objects() if isinstance(o, type) and isinstance(getattr(o, 'call', None), int)), 0)\n"
@@ -205,7 +214,7 @@ def test_slow_reader(g):
 
 
 TESTS = [test_streams_replaced, test_forged_reports, test_garbage, test_endless_line, test_many_lines, test_idle_line,
-         test_pretended_end, test_broken_pipes, test_dies_unseen, test_slow_reader]
+         test_results_dropped, test_pretended_end, test_broken_pipes, test_dies_unseen, test_slow_reader]
 
 if __name__ == "__main__":
     main(TESTS)
