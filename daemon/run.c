@@ -176,10 +176,9 @@ static void complete_record(struct run *run)
 	if (run_log_write(&run->log, &run->logs_text) == 0)
 		r->logs = (struct str){buf_at(&run->logs_text), buf_len(&run->logs_text)};
 	run_call_end_tests(run);
-	buf_close(&run->tests_text);
 	r->tests = STR("");
-	if (run_call_write_tests(run, &run->tests_text) == 0)
-		r->tests = (struct str){buf_at(&run->tests_text), buf_len(&run->tests_text)};
+	if (run_call_write_tests(run, &run->judged_text) == 0)
+		r->tests = (struct str){buf_at(&run->judged_text), buf_len(&run->judged_text)};
 }
 
 static void remove_it(struct run *run)
@@ -511,11 +510,12 @@ int run_view(const struct run *run, struct arena *arena, struct run_record *ret)
 	int r;
 
 	*ret = run->record;
-	if (run->is_ending) { /* but not over */
-		ret->status = run->has_begun ? RUN_RUNNING : RUN_QUEUED;
-		ret->ended_at_ms = 0;
-		ret->error = STR("");
-	}
+	/* What came of it is told when it is over, all at once. */
+	ret->status = run->has_begun ? RUN_RUNNING : RUN_QUEUED;
+	ret->ended_at_ms = 0;
+	ret->error = ret->result = STR("");
+	ret->tests = (struct str){buf_at(&run->tests_text), buf_len(&run->tests_text)};
+	ret->metrics = (struct run_metrics){-1, run->record.metrics.cold_start_ms, -1, -1};
 	if (run->phase >= RUN_PHASE_REMOVING)
 		return 0;
 	buf_init(&text, RUN_LOG_MAX + 2);
