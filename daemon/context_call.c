@@ -13,6 +13,7 @@
 #define GRACE_MS 1000        /* after each of two signals */
 #define FEED_MAX (64 * 1024) /* of an order at once */
 #define DRAIN_MS 100
+#define DEAF_MS  1000 /* from its closed stdin to its end, which comes by another way */
 
 static const char *const reason_names[] = {
 	[CONTEXT_COMPLETED] = "completed",
@@ -41,7 +42,7 @@ static void clear(struct context *c)
 	uv_timer_stop(&c->timer);
 	buf_close(&c->order);
 	c->has_call = c->is_error = c->is_done = c->is_timed_out = c->is_interrupted = false;
-	c->is_signal_due = c->is_dropping = c->has_why = c->is_unsent = false;
+	c->is_signal_due = c->is_dropping = c->has_why = c->is_unsent = c->is_deaf = false;
 	c->signals = 0;
 	if (!c->is_paused)
 		return;
@@ -223,6 +224,13 @@ static void interrupt(struct context *c)
 		exec_resume(paused->exec);
 }
 
+static void end_deaf(struct context *c)
+{
+	kernel_end(c, CONTEXT_BAD_REPORT,
+		   "the code closed what its interpreter takes orders from: the next call gets a "
+		   "fresh one");
+}
+
 void context_call_late(struct context *c)
 {
 	struct context_end end = {.reason = CONTEXT_NOT_STARTED};
@@ -236,6 +244,8 @@ void context_call_late(struct context *c)
 		context_step(c);
 	} else if (c->is_done) {
 		finish_drained(c);
+	} else if (c->is_deaf && !c->signals) {
+		end_deaf(c);
 	} else if (!c->signals) {
 		c->is_timed_out = true;
 		interrupt(c);
@@ -278,6 +288,17 @@ int context_call_report(struct context *c, const struct kernel_report *report)
 
 /* --- its beginning --- */
 
+/* Nobody reads its stdin: the code has closed it, or it has just died, perhaps with all of its
+ * sandbox. How it ended is for its end to say, if that comes. */
+static void be_deaf(struct context *c)
+{
+	if (c->is_done)
+		end_deaf(c);
+	else if (!c->is_deaf && !c->signals && !c->is_signal_due)
+		uv_timer_start(&c->timer, context_on_timer, DEAF_MS, 0);
+	c->is_deaf = true;
+}
+
 void context_call_feed(struct context *c)
 {
 	bool is_full = false;
@@ -295,9 +316,7 @@ void context_call_feed(struct context *c)
 	if (!buf_len(&c->order))
 		buf_close(&c->order);
 	if (!exec_stdin_is_open(c->kernel->exec))
-		kernel_end(c, CONTEXT_BAD_REPORT,
-			   "the code closed what its interpreter takes orders from: the next call "
-			   "gets a fresh one");
+		be_deaf(c);
 }
 
 /* Errors name the file: without one it is the first, second, ... of its context. */

@@ -57,6 +57,7 @@ struct context {
 	struct buf order; /* what is not yet written of it */
 	bool is_feeding;
 	bool is_unsent;         /* it is too long */
+	bool is_deaf;           /* nobody reads its stdin */
 	bool is_error, is_done; /* as its kernel says; then its output is waited for */
 	enum kernel_done done;
 	bool is_timed_out, is_interrupted; /* the latter: somebody asked for it */

@@ -40,7 +40,7 @@ struct code_call {
 	struct output output;
 	struct buf results; /* the array without its brackets */
 	struct buf error;
-	uint64_t results_dropped;
+	uint64_t results_kept, results_dropped;
 };
 
 static void release(struct code_call *c)
@@ -199,7 +199,8 @@ static void keep_error(struct code_call *c, const struct kernel_error *error)
 			  "(Accept: text/event-stream)");
 	cut.name.len = cut.file.len = cut.blocked.len = 0;
 	buf_close(&c->results);
-	c->results_dropped++;
+	c->results_dropped += c->results_kept;
+	c->results_kept = 0;
 	json_writer_init(&w, false);
 	code_error_write(&cut, &w);
 	append_written(c, &c->error, &w);
@@ -279,7 +280,9 @@ static void on_report(struct context_call *call, const struct kernel_report *rep
 		code_error_write(&report->error, &w);
 	if (c->wants_events)
 		send_written(c, is_result ? STR("result") : STR("error"), &w);
-	else if (!append_written(c, &c->results, &w))
+	else if (append_written(c, &c->results, &w))
+		c->results_kept++;
+	else
 		c->results_dropped++;
 }
 

@@ -179,10 +179,9 @@ static void complete_record(struct run *run)
 	if (run_log_write(run->log, &run->logs_text) == 0)
 		r->logs = (struct str){buf_at(&run->logs_text), buf_len(&run->logs_text)};
 	run_call_end_tests(run);
-	buf_close(&run->tests_text);
 	r->tests = STR("");
-	if (run_call_write_tests(run, &run->tests_text) == 0)
-		r->tests = (struct str){buf_at(&run->tests_text), buf_len(&run->tests_text)};
+	if (run_call_write_tests(run, &run->judged_text) == 0)
+		r->tests = (struct str){buf_at(&run->judged_text), buf_len(&run->judged_text)};
 }
 
 static void remove_it(struct run *run)

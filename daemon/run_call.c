@@ -35,6 +35,7 @@ int run_call_init(struct run *run)
 	arena_init(&run->said, SAID_MAX);
 	buf_init(&run->logs_text, RUN_LOG_MAX + 2);
 	buf_init(&run->tests_text, JSON_TEXT_MAX);
+	buf_init(&run->judged_text, JSON_TEXT_MAX);
 	buf_init(&run->value_text, RUN_VALUES_MAX);
 	buf_init(&run->error_text, RUN_ERROR_MAX);
 	buf_init(&run->end_text, RUN_ERROR_MAX);
@@ -46,6 +47,7 @@ void run_call_close(struct run *run)
 	buf_close(&run->end_text);
 	buf_close(&run->error_text);
 	buf_close(&run->value_text);
+	buf_close(&run->judged_text);
 	buf_close(&run->tests_text);
 	buf_close(&run->logs_text);
 	run_log_release(run->log);

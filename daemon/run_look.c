@@ -51,11 +51,12 @@ int run_view(const struct run *run, struct arena *arena, struct run_record *ret)
 	int r;
 
 	*ret = run->record;
-	if (run->is_ending) { /* but not over */
-		ret->status = run->has_begun ? RUN_RUNNING : RUN_QUEUED;
-		ret->ended_at_ms = 0;
-		ret->error = STR("");
-	}
+	/* What came of it is told when it is over, all at once. */
+	ret->status = run->has_begun ? RUN_RUNNING : RUN_QUEUED;
+	ret->ended_at_ms = 0;
+	ret->error = ret->result = STR("");
+	ret->tests = (struct str){buf_at(&run->tests_text), buf_len(&run->tests_text)};
+	ret->metrics = (struct run_metrics){-1, run->record.metrics.cold_start_ms, -1, -1};
 	if (run->phase >= RUN_PHASE_REMOVING)
 		return 0;
 	buf_init(&text, RUN_LOG_MAX + 2);

@@ -63,7 +63,8 @@ struct run {
 	struct arena said; /* values and errors of tests that are over, `said_bytes` of them */
 	size_t said_bytes;
 	struct run_log *log;
-	struct buf logs_text, tests_text; /* of the record, once it has ended */
+	struct buf tests_text;             /* as they were asked for */
+	struct buf logs_text, judged_text; /* of the record, once it has ended */
 	uint64_t output_bytes;
 	size_t test; /* which is under way */
 	struct run_verdict *verdicts;

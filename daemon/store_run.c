@@ -239,7 +239,10 @@ static int mark_lost(struct run_op *o, struct sqlite3 *db)
 	cleanup_statement sqlite3_stmt *s = NULL;
 	struct str error = o->record.error;
 
-	if (sqlite3_prepare_v2(db,
+	/* Those that an earlier one has told of are left, and not lost again. */
+	if (sqlite3_exec(db, "UPDATE run SET has_sandbox = 1 WHERE has_sandbox = 2", NULL, NULL,
+			 NULL) != SQLITE_OK ||
+	    sqlite3_prepare_v2(db,
 			       "UPDATE run SET status = 'lost', ended_at_ms = ?1, error = ?2, "
 			       "bytes = bytes + length(?2), has_sandbox = 2 "
 			       "WHERE status IN ('queued', 'running')",

@@ -20,8 +20,10 @@
 #include "proto/utf8.h"
 
 #define JSON_DEPTH_MAX 32
-#define JSON_ITEMS_MAX 65536              /* elements of one array or map */
-#define JSON_TEXT_MAX  (64 * 1024 * 1024) /* of what a writer writes */
+/* Of one JSON_RAW: whoever tells it puts up to four levels around it, and can be read, too. */
+#define JSON_RAW_DEPTH_MAX (JSON_DEPTH_MAX - 4)
+#define JSON_ITEMS_MAX     65536              /* elements of one array or map */
+#define JSON_TEXT_MAX      (64 * 1024 * 1024) /* of what a writer writes */
 
 enum json_type {
 	JSON_BOOL,    /* bool */
@@ -41,7 +43,8 @@ enum json_type {
 	 * does not name, for a reader of answers, whose writer may be newer. */
 	JSON_IGNORED,
 	/* Any value, null too: struct str, its own text, terminated and without line breaks. What
-	 * is in it is checked to be JSON, and no more: names may be there twice. */
+	 * is in it is checked to be JSON of at most JSON_RAW_DEPTH_MAX levels, and no more: names
+	 * may be there twice. */
 	JSON_RAW,
 };
 

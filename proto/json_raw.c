@@ -1,5 +1,7 @@
 #include "proto/json_raw.h"
 
+#include <errno.h>
+
 static bool is_next(const struct json_reader *r)
 {
 	const struct json_level *l;
@@ -55,8 +57,15 @@ int json_raw_key(void *reader, const unsigned char *at, size_t len)
 
 static int begin(struct json_reader *r)
 {
-	r->raw_depth++;
-	return 1;
+	struct json_path path;
+
+	if (++r->raw_depth <= JSON_RAW_DEPTH_MAX)
+		return 1;
+	json_path_of(r, r->depth, &path);
+	r->error = err_set(r->err, -EINVAL, ERR_INVALID_REQUEST,
+			   "%s is nested too deeply: it may have %d levels", path.text,
+			   JSON_RAW_DEPTH_MAX);
+	return 0;
 }
 
 static int end(struct json_reader *r)

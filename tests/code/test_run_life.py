@@ -46,6 +46,17 @@ def test_async(g):
     wait(g, "run-nonsense", status=404)
 
 
+def test_not_over(g):
+    """A run that is not over has no result yet, and no verdicts."""
+    code = "import time\ndef main(n):\n    if n == 2:\n        print('a', flush=True)\n        time.sleep(600)\n    return n\n"
+    record = begin(g, code, tests=[{"input": n, "expected": n} for n in (1, 2)])
+    now = await_output(g, record["id"])
+    equal((now["status"], now["result"], now["error"], now["ended_at"]), ("running", None, None, None), str(now))
+    equal([(t["input"], t["actual"], t["passed"]) for t in now["tests"]], [(1, None, False), (2, None, False)], str(now))
+    end = g.request("DELETE", f"/v1/runs/{record['id']}").json()
+    equal((end["status"], end["result"], [t["passed"] for t in end["tests"]]), ("cancelled", 1, [True, False]), str(end))
+
+
 def test_cancel(g):
     """One that runs, one that waits, one that is over."""
     g.kill_berthd()
@@ -250,5 +261,5 @@ def test_many(g):
 
 
 if __name__ == "__main__":
-    main([test_async, test_cancel, test_client_goes, test_sandbox_deleted, test_key, test_list, test_bounds, test_crash,
-          test_crash_anywhere, test_keeper_dies, test_init_dies, test_reload, test_stop, test_many])
+    main([test_async, test_not_over, test_cancel, test_client_goes, test_sandbox_deleted, test_key, test_list, test_bounds,
+          test_crash, test_crash_anywhere, test_keeper_dies, test_init_dies, test_reload, test_stop, test_many])

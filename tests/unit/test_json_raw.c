@@ -101,6 +101,14 @@ static void test_refused(void)
 	memset(deep + start + JSON_DEPTH_MAX, ']', JSON_DEPTH_MAX);
 	deep[start + 2 * JSON_DEPTH_MAX] = '}';
 	check(parse(deep) == -EINVAL);
+	for (size_t levels = JSON_RAW_DEPTH_MAX; levels <= JSON_RAW_DEPTH_MAX + 1; levels++) {
+		memset(deep + start, 0, sizeof(deep) - start);
+		memset(deep + start, '[', levels);
+		memset(deep + start + levels, ']', levels);
+		deep[start + 2 * levels] = '}';
+		check(parse(deep) == (levels == JSON_RAW_DEPTH_MAX ? 0 : -EINVAL));
+	}
+	check_str(err.sentence, "value is nested too deeply: it may have 28 levels");
 	tap_ok("what is no JSON, or too deep, is refused");
 }
 

@@ -109,6 +109,9 @@ static void test_lost(struct bed *bed)
 	check(await(bed, store_run_add(bed->store, &r, on_done, bed)) == 0);
 	check(await(bed, store_run_lose(bed->store, &lost, on_done, bed)) == 0);
 	check(bed->left == 2 && bed->lost == 1);
+	bed->left = bed->lost = 0; /* once more before it is cleaned */
+	check(await(bed, store_run_lose(bed->store, &lost, on_done, bed)) == 0);
+	check(bed->left == 2 && bed->lost == 0);
 	read_rows(bed, &(struct store_run_query){.id = r.id});
 	check(bed->last.status == RUN_LOST && bed->last.ended_at_ms == 9000);
 	check_str(bed->error_text, "{\"code\":\"lost\"}");
