@@ -182,6 +182,10 @@ def check_error(tap, document, answer, name, where):
     tap.equal(answer.json()["code"], example["code"], f"{where}: the code")
 
 
+# Without a pool there is nothing to fill: one would keep the keeper alive after berthd.
+OTHERWISE = {"/v1/pool/prime": (409,)}
+
+
 def fill(path):
     """A path of the contract with names of a sandbox, a file and a process; no answer that never ends."""
     path += "?follow=0" if path.endswith("/events") else ""
@@ -208,7 +212,7 @@ def documented_routes(tap, document, daemon):
         if tap.check(str(answer.status) in operation["responses"], f"{where}: {answer.status}"):
             check_answer(tap, document, answer, operation["responses"][str(answer.status)], where)
         if "{id}" not in path and "{run}" not in path:
-            tap.check(answer.status in (200, 201), f"{where}: {answer.status} {answer.body[:200]}")
+            tap.check(answer.status in OTHERWISE.get(path, (200, 201)), f"{where}: {answer.status} {answer.body[:200]}")
 
 
 def settings_come_back(tap, document, daemon):
@@ -354,7 +358,8 @@ def tokens(tap, document, daemon):
         good = {"Authorization": f"Bearer {TOKEN}"}
         # Not of one sandbox or run: that would need a container, and a body.
         if "/v1/sandbox" not in path and "/v1/runs" not in path:
-            tap.equal(daemon.ask(method, fill(path), good, over_tcp=True).status, 200, f"{where}, with token")
+            tap.check(daemon.ask(method, fill(path), good, over_tcp=True).status in OTHERWISE.get(path, (200,)),
+                      f"{where}, with token")
     tap.equal(daemon.ask("GET", "/v1/sandbox", good, over_tcp=True).status, 200, "sandboxes, with token")
 
 
