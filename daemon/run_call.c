@@ -229,7 +229,10 @@ static void load(struct run *run)
 {
 	const struct run_request *q = &run->request;
 
-	enter(run, &(struct kernel_order){.kind = KERNEL_LOAD, .code = q->code, .env = q->env});
+	enter(run, &(struct kernel_order){.kind = KERNEL_LOAD,
+					  .code = q->code,
+					  .env = q->env,
+					  .env_given = q->env_given});
 }
 
 static int make_verdicts(struct run *run)

@@ -39,6 +39,7 @@ struct kernel_order {
 	struct str code;           /* of CODE and LOAD */
 	struct str file, cwd;      /* "": none */
 	struct json_map env;       /* what it sets */
+	bool env_given;            /* of LOAD: it is told, also if it is empty */
 	struct str input, request; /* of INVOKE, as JSON text; "": none was given */
 };
 

@@ -1366,7 +1366,7 @@ function onCode(call, source, code)
 function onLoad(call, source, code)
 {
 	isRun = true;
-	lastLoad = { __proto__: null, target: null, value: undefined, env: call.env };
+	lastLoad = { __proto__: null, target: null, value: undefined, env: call.env, hasEnv: call.hasEnv };
 	global('env', call.env);
 	const tree = exec(/\bexport\b/, code) ? treeOf(code) : null;
 	const isModule = tree ? hasExports(tree) : exec(/^[ \t]*export[ \t{*]/m, code) !== null;
@@ -1463,7 +1463,7 @@ function onInvoke(call, what)
 		fail(call, plainError('Error', 'Nothing was loaded that could be invoked.'));
 		return;
 	}
-	const { target, env } = lastLoad, request = own(what, 'request');
+	const { target, env, hasEnv } = lastLoad, request = own(what, 'request');
 	if (target && typeof target !== 'function' || target && request && typeof target.fetch === 'function') {
 		fetchBy(call, target, request, env);
 		return;
@@ -1478,7 +1478,9 @@ function onInvoke(call, what)
 			push(args, input[i]);
 	else if (hasOwn(what, 'input'))
 		push(args, input);
-	push(args, env);
+	// Behind what is given, if there is one to give, or if an argument is missing.
+	if (hasEnv || quietly(() => target.length, 0) > args.length)
+		push(args, env);
 	onResultOf(call, apply(target, undefined, args), (value) => reportValue(call, value));
 }
 
@@ -1573,6 +1575,7 @@ function sendValue(call, json)
 function prepareCall(call, order)
 {
 	const directory = own(order, 'cwd'), env = own(order, 'env');
+	call.hasEnv = env !== undefined;
 	if (directory !== undefined)
 		chdir(directory);
 	if (env) {
@@ -1595,7 +1598,7 @@ function takeOrder(order)
 	const language = own(order, 'language') || 'javascript', number = own(order, 'call');
 	const ending = language === 'typescript' ? '.ts' : '.js';
 	const call = {
-		__proto__: null, number: +number, kind, language, outcome: '', told: null, exit: null, env: {},
+		__proto__: null, number: +number, kind, language, outcome: '', told: null, exit: null, env: {}, hasEnv: false,
 		file: own(order, 'file') || (kind === 'load' ? 'main' : 'cell-' + number) + ending,
 		conflicts: { __proto__: null }, signals: load(shared, SIGNALS),
 	};

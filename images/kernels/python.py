@@ -50,7 +50,7 @@ class State:
     flags = 0  # from __future__, of all calls so far
     ast = main = loop = task = None
     run = value = None  # the module that was loaded, and its last expression
-    env = {}
+    env, has_env = {}, False  # of the run, and whether its request has one
 
 
 class Streams:

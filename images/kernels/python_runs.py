@@ -6,6 +6,7 @@ A part of python.py, its `kernel`.
 builtins, sys = kernel.builtins, kernel.sys
 SOURCES, State, cut, name_of, report = kernel.SOURCES, kernel.State, kernel.cut, kernel.name_of, kernel.report
 
+CODE, MANY = type((lambda: None).__code__), 1 << 30
 LEVELS = (40, "error"), (30, "warn"), (20, "info")
 
 
@@ -16,7 +17,7 @@ def do_load(order):
     report(checked=True)
     module = kernel.MODULE("__run__" if "main" in names else "__main__")
     sys.modules[module.__name__] = module
-    module.__builtins__, State.env = builtins, dict(order.get("env") or {})
+    module.__builtins__, State.env, State.has_env = builtins, dict(order.get("env") or {}), "env" in order
     module.env = State.env
     kernel.load_module("warnings").showwarning = show_warning
     if "logging" in sys.modules:
@@ -30,12 +31,13 @@ def do_invoke(order):
         raise LookupError("there is no code that was loaded")
     asked, space = order["invoke"], State.run.__dict__
     function, given, value = space.get("main"), [], State.value
+    is_handler = "request" in asked and "fetch" in space
     if "request" in asked:
         function, given = space.get("fetch", function), [asked["request"]]
     elif "input" in asked:
         given = asked["input"] if type(asked["input"]) is list else [asked["input"]]
     if callable(function):
-        value = call_with(function, given)
+        value = call_with(function, given, is_handler or State.has_env)
         if hasattr(type(value), "__await__"):
             value = kernel.LOOP.wait_for(value)
     if value is None:
@@ -44,17 +46,43 @@ def do_invoke(order):
         report(value=kernel.plain(value, [kernel.LINE_MAX]))
 
 
-def call_with(function, given):
-    """With env behind what is given, unless it has no place for that."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return function(*given, State.env)
-    places = code.co_argcount - (getattr(function, "__self__", None) is not None)
-    if "env" in code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]:
+def call_with(function, given, has_env):
+    """With env behind what is given, if there is one to give and a place for it, or if an argument is missing."""
+    least, most, named = places_of(function)
+    if named == "needed" or named and has_env:
         return function(*given, env=State.env)
-    if code.co_flags & 4 or len(given) < places:
+    if len(given) < (most if has_env else least):
         return function(*given, State.env)
     return function(*given)
+
+
+def places_of(function):
+    """How many arguments it needs by position, how many it takes, and whether there is an `env` by name alone."""
+    code = getattr(function, "__code__", None)
+    if type(code) is not CODE or hasattr(function, "__wrapped__"):
+        return kernel.with_own_path(places_by_signature, function)
+    bound = getattr(function, "__self__", None) is not None
+    most, names = code.co_argcount, code.co_varnames
+    least = max(most - len(function.__defaults__ or ()) - bound, 0)
+    named = "env" in names[most:most + code.co_kwonlyargcount]
+    if named and "env" not in (function.__kwdefaults__ or {}):
+        named = "needed"
+    return least, MANY if code.co_flags & 4 else most - bound, named
+
+
+def places_by_signature(function):
+    """Of what is no plain function. `inspect` takes longer to load than most runs to run."""
+    inspect = __import__("inspect")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 0, MANY, False
+    by_place = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    is_open = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    named = next((p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name == "env"), False)
+    if named:
+        named = "needed" if named.default is named.empty else True
+    return sum(p.default is p.empty for p in by_place), MANY if is_open else len(by_place), named
 
 
 def watch_log(logging):
