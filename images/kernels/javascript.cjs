@@ -71,6 +71,9 @@ const errorText = uncurry(Error.prototype.toString);
 const { compareExchange, store, load, notify, wait } = Atomics;
 const { inspect } = util;
 const { isPromise, isNativeError, isProxy } = util.types;
+const FORMLESS = ['Map', 'Set', 'WeakMap', 'WeakSet', 'RegExp', 'Promise', 'DataView', 'AnyArrayBuffer', 'NativeError',
+	'GeneratorObject', 'MapIterator', 'SetIterator', 'SymbolObject'].map((name) => freeze({ __proto__: null,
+	test: util.types['is' + name], name: 'a value of type ' + name.replace(/^Any|^Native|Object$/, '') }));
 const { writeSync } = fs;
 // The streams as well, which makes them: what is printed is to leave by them at once, below.
 const { chdir, cwd, env: variables, nextTick, reallyExit, stdout, stderr } = process;
@@ -1536,15 +1539,68 @@ function waitFor(call, later, i)
 	});
 }
 
-function jsonOf(value)
+// What stringify() would turn into something else without a word, or null.
+function formless(item)
 {
-	return stringify(value, function (name, item) {
-		if (typeof item !== 'bigint' && typeof item !== 'function' && typeof item !== 'symbol')
-			return item;
-		const holder = name === '' ? 'The value is' : `The value holds, at ${stringify(name)},`;
-		const kind = typeof item === 'bigint' ? 'BigInt' : typeof item;
-		throw new TypeError(`${holder} a ${kind}, which JSON cannot hold.`);
+	if (typeof item === 'number')
+		return isFinite(item) ? null : text(item);
+	if (typeof item === 'bigint')
+		return 'a BigInt';
+	if (typeof item === 'function' || typeof item === 'symbol')
+		return 'a ' + typeof item;
+	if (item === null || typeof item !== 'object')
+		return null;
+	const proto = getPrototypeOf(item);
+	if (proto === objectPrototype || proto === arrayPrototype)
+		return null;
+	for (let i = 0; i < FORMLESS.length; i++)
+		if (FORMLESS[i].test(item))
+			return FORMLESS[i].name;
+	return null;
+}
+
+function isHalved(value)
+{
+	const json = stringify(value);
+	return mended(json) !== json;
+}
+
+// Of the names on the way to a value: ".a[0]".
+function pathOf(names, holders, depth)
+{
+	let path = '';
+	for (let i = 1; i <= depth; i++)
+		path += isArray(holders[i]) ? '[' + names[i] + ']' : exec(/^[A-Za-z_$][\w$]*$/, names[i])
+			? '.' + names[i] : '[' + mended(stringify(names[i])) + ']';
+	return cut(path, 200);
+}
+
+// JSON of a value in which nothing was lost, or an error that says what and where. isByText: halves of characters are
+// looked for, which takes its time.
+function jsonOf(value, isByText = false)
+{
+	// Those that hold the item which is looked at, and the names by which they do.
+	const holders = { __proto__: null }, names = { __proto__: null };
+	let depth = -1;
+	const json = stringify(value, function (name, item) {
+		while (depth >= 0 && holders[depth] !== this)
+			depth--;
+		if (depth < 0)
+			holders[depth = 0] = this;
+		names[depth] = name;
+		const isText = isByText && (isHalved(name) || typeof item === 'string' && isHalved(item));
+		const what = isText ? 'half of a character (a lone surrogate)' : formless(item);
+		if (what) {
+			const path = pathOf(names, holders, depth);
+			throw new TypeError(`The value ${path ? 'holds, at ' + path + ',' : 'is'} ${what}, which JSON cannot hold.`);
+		}
+		if (item !== null && typeof item === 'object')
+			holders[++depth] = item;
+		return item;
 	});
+	if (json !== undefined && !isByText && mended(json) !== json)
+		return jsonOf(value, true);
+	return json;
 }
 
 function reportValue(call, value)

@@ -135,7 +135,7 @@ def plain(value, room, depth=DEPTH_MAX):
         return value
     kind = type(value)
     if issubclass(kind, str):
-        return str.__str__(value)
+        return plain_text(value)
     if issubclass(kind, int):
         if int.bit_length(value) > 14000:
             raise TypeError("an integer of so many digits has no form in JSON")
@@ -151,9 +151,19 @@ def plain(value, room, depth=DEPTH_MAX):
     raise TypeError(f"a value of type {name_of(kind)} has no form in JSON")
 
 
+def plain_text(text):
+    text = str.__str__(text)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise TypeError("half of a character (a lone surrogate) has no form in JSON") from None
+    return text
+
+
 def plain_key(key):
     if type(key) is str:
-        return key
+        return plain_text(key)
     if key is None or issubclass(type(key), (str, int, float)):
         key = plain(key, [1])
         return key if type(key) is str else encode(key).decode()

@@ -43,7 +43,37 @@ def do_invoke(order):
     if value is None:
         report(value=None, nothing=True)
     else:
-        report(value=kernel.plain(value, [kernel.LINE_MAX]))
+        report(value=plain_whole(value))
+
+
+def plain_whole(value):
+    """All of it as JSON has it, or an error that says what has no such form, and where."""
+    try:
+        return kernel.plain(value, [kernel.LINE_MAX])
+    except TypeError as error:
+        path, why = path_to(value, str(error), kernel.DEPTH_MAX)
+        if "contains itself" in why:
+            raise
+        raise TypeError(f"{why}, at {cut(path, 200)} of the result" if path else why) from None
+
+
+def path_to(value, why, depth):
+    """To the part of it that has no form in JSON, as text, and why it has none."""
+    items = ()
+    if issubclass(type(value), (list, tuple)):
+        items = enumerate(value)
+    elif issubclass(type(value), dict):
+        items = ((kernel.plain_key(key), item) for key, item in value.items())
+    try:
+        for key, item in items if depth else ():
+            try:
+                kernel.plain(item, [kernel.LINE_MAX], depth - 1)
+            except TypeError as error:
+                path, why = path_to(item, str(error), depth - 1)
+                return f"[{key!r}]{path}", why
+    except TypeError:
+        pass  # a key
+    return "", why
 
 
 def call_with(function, given, has_env):

@@ -51,5 +51,37 @@ def test_env(g):
     check(all(t["passed"] for t in record["tests"]), record["tests"])
 
 
+def test_formless(g):
+    """What JSON has not is no result, and an error says what it was and where."""
+    javascript = [
+        ("NaN", "NaN", ""), ("[1, {a: -Infinity}]", "-Infinity", "[1].a"), ("new Map([[1, 2]])", "Map", ""),
+        ("({s: new Set()})", "Set", ".s"), ("({'a b': [/x/]})", "RegExp", '["a b"][0]'), ("[new Error('x')]", "Error", "[0]"),
+        ("[Promise.resolve(1)]", "Promise", "[0]"), ("({f() {}})", "function", ".f"), ("[Symbol('x')]", "symbol", "[0]"),
+        ("[{}, {b: 1n}]", "BigInt", "[1].b"), ("'a\\ud800'", "half of a character", ""),
+        ("[1, {a: '\\udc00x', b: '\ufffd'}]", "half of a character", "[1].a"),
+        ("({'\\ud83d': 1})", "half of a character", "ufffd"), ("new WeakMap()", "WeakMap", ""),
+        ("(function* () {})()", "Generator", ""), ("[new ArrayBuffer(8)]", "ArrayBuffer", "[0]"),
+    ]
+    python = [
+        ("float('nan')", "nan", ""), ("[1, {'a': float('-inf')}]", "-inf", "[1]['a']"), ("{1, 2}", "set", ""),
+        ("'a\\ud800'", "half of a character", ""), ("{'k': ['\\udc00']}", "half of a character", "['k'][0]"),
+        ("{'\\ud83d': 1}", "half of a character", ""), ("[{(1, 2): 3}]", "key of type tuple", "[0]"), ("[print]", "builtin", "[0]"),
+    ]
+    for language, cases in (("javascript", javascript), ("python", python)):
+        for code, what, where in cases:
+            whole = f"def main():\n    return {code}\n" if language == "python" else f"module.exports = () => ({code});"
+            record = run_api.run(g, whole, language, tests=[{"expected": None}, {"expected": {}}])
+            for test in record["tests"]:
+                check(not test["passed"] and test["error"]["name"] == "TypeError", code, test)
+                check(what in test["error"]["message"] and where in test["error"]["message"], code, test["error"])
+    for code, language, expected in (
+            ("module.exports = () => undefined", "javascript", None), ("def main():\n    pass\n", "python", None),
+            ("module.exports = () => [new Date(0), {a: undefined, b: [undefined]}, new Uint8Array(1), '\\ud83d\\ude00\ufffd']",
+             "javascript", ["1970-01-01T00:00:00.000Z", {"b": [None]}, {"0": 0}, "\U0001f600\ufffd"]),
+            ("module.exports = () => ({x: {toJSON: () => 7}, y: '\\\\ud800'})", "javascript", {"x": 7, "y": "\\ud800"}),
+            ("def main():\n    return ('\\U0001f600\ufffd', 1e300, 2 ** 70)\n", "python", ["\U0001f600\ufffd", 1e300, 2 ** 70])):
+        equal(run_api.value(g, code, language), expected, code)
+
+
 if __name__ == "__main__":
-    main([test_env])
+    main([test_env, test_formless])
