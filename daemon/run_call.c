@@ -21,6 +21,17 @@ static const char memory_sentence[] = "the code needed more memory than limits.m
 
 static void on_began(struct context_call *call);
 static void on_output(struct context_call *call, bool is_stderr, struct str bytes);
+/* Of its own streams it tells what belongs between its messages. */
+static void take_log(struct run *run, const struct kernel_log *log)
+{
+	bool is_stderr = str_eq(log->level, STR("stderr"));
+
+	if (is_stderr || str_eq(log->level, STR("stdout")))
+		run_log_output(&run->log, is_stderr, log->message, registry_now_ms());
+	else
+		run_log_add(&run->log, log->level, log->message, registry_now_ms());
+}
+
 static void on_report(struct context_call *call, const struct kernel_report *report);
 static void on_ended(struct context_call *call, const struct context_end *end);
 
@@ -169,7 +180,7 @@ static void on_report(struct context_call *call, const struct kernel_report *rep
 		run->is_checked = true;
 		break;
 	case KERNEL_LOG:
-		run_log_add(&run->log, report->log.level, report->log.message, registry_now_ms());
+		take_log(run, &report->log);
 		break;
 	case KERNEL_VALUE:
 		run->value = keep(run, report->value);

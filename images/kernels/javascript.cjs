@@ -57,6 +57,7 @@ const bytesSlice = uncurry(Uint8Array.prototype.subarray);
 const utf8 = uncurry(Buffer.prototype.utf8Slice);
 const base64 = uncurry(Buffer.prototype.base64Slice);
 const byteLength = Buffer.byteLength;
+const decodeText = uncurry(TextDecoder.prototype.decode);
 const weakGet = uncurry(WeakMap.prototype.get);
 const weakSet = uncurry(WeakMap.prototype.set);
 const then = uncurry(Promise.prototype.then);
@@ -242,8 +243,9 @@ function report(call, fields)
 // would remember that it is writing, for ever, when code is ended while it does.
 const pipes = [];
 
-function makeDirect(stream, handle)
+function makeDirect(stream, handle, name)
 {
+	const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 	handle.setBlocking(true);
 	push(pipes, handle);
 	const { writeBuffer, writeUtf8String } = handle;
@@ -252,12 +254,15 @@ function makeDirect(stream, handle)
 		request.oncomplete = () => {};
 		request.handle = handle;
 		const then = typeof encoding === 'function' ? encoding : callback;
-		if (typeof chunk === 'string' && (typeof encoding !== 'string' || encoding === 'utf8'))
-			apply(writeUtf8String, handle, [request, chunk]);
-		else if (typeof chunk === 'string' || isView(chunk))
-			apply(writeBuffer, handle, [request, typeof chunk === 'string' ? bufferOf(chunk, encoding) : chunk]);
-		else
+		const isText = typeof chunk === 'string' && (typeof encoding !== 'string' || encoding === 'utf8');
+		if (!isText && typeof chunk === 'string')
+			chunk = bufferOf(chunk, encoding);
+		else if (!isText && !isView(chunk))
 			throw new TypeError('write() takes a string, a Buffer or a Uint8Array, not ' + cut(shown(chunk), 100));
+		if (isReported(name))
+			reportOutput(current, name, isText ? chunk : decodeText(decoder, chunk, { __proto__: null, stream: true }));
+		else
+			apply(isText ? writeUtf8String : writeBuffer, handle, [request, chunk]);
 		if (typeof then === 'function')
 			nextTick(then);
 		return true;
@@ -802,11 +807,40 @@ function makeConsole()
 	}
 }
 
+// As long as all that a run says is said by one of its streams, it goes to the pipe, where also children print. Once there
+// is something on the other one, or a message, all is reported: nobody could tell in which order it was said.
+let way = '';
+
+function isReported(name)
+{
+	if (!isRun || !current)
+		return false;
+	way = way === '' || way === name ? name : 'reports';
+	return way === 'reports';
+}
+
+function reportOutput(call, name, message)
+{
+	for (let at = 0; at < message.length;) {
+		let end = min(at + TEXT_MAX, message.length);
+		const last = codeAt(message, end - 1);
+		if (end < message.length && last >= 0xd800 && last < 0xdc00)
+			end--; // the first half of a character
+		reportMessage(call, name, slice(message, at, end));
+		at = end;
+	}
+}
+
+function reportMessage(call, level, message)
+{
+	report(call, '"log":{"level":"' + level + '","message":' + stringify(message) + ',"time":' + now() / 1000 + '}');
+}
+
 function reportLog(call, level, message)
 {
+	way = 'reports';
 	const line = message.length && message[message.length - 1] === '\n' ? slice(message, 0, -1) : message;
-	const told = stringify(cut(line, TEXT_MAX));
-	report(call, '"log":{"level":"' + level + '","message":' + told + ',"time":' + now() / 1000 + '}');
+	reportMessage(call, level, cut(line, TEXT_MAX));
 }
 
 // --- modules ---
@@ -1908,7 +1942,7 @@ arm();
 keepSignal();
 for (const stream of [stdout, stderr])
 	if (stream._handle && stream._handle.setBlocking)
-		makeDirect(stream, stream._handle);
+		makeDirect(stream, stream._handle, stream === stdout ? 'stdout' : 'stderr');
 makeGlobals();
 makeConsole();
 keepAlive();

@@ -59,6 +59,7 @@ class Streams:
     orders = reports = null = -1
     spares = {}
     files = {}
+    writer = _io.FileIO  # what is below stdout and stderr
 
 
 WATCHED = {"linecache", "logging", "matplotlib.pyplot", "subprocess"}
@@ -333,7 +334,8 @@ def set_streams():
         try:
             old.flush()
         except (AttributeError, ValueError, OSError):
-            buffered = (_io.BufferedWriter if fd else _io.BufferedReader)(_io.FileIO(fd, "w" if fd else "r", closefd=False))
+            raw = Streams.writer(fd, "w", closefd=False) if fd else _io.FileIO(fd, "r", closefd=False)
+            buffered = (_io.BufferedWriter if fd else _io.BufferedReader)(raw)
             new = Streams.files[name] = _io.TextIOWrapper(
                 buffered, "utf-8", "backslashreplace" if fd == 2 else "surrogateescape", line_buffering=fd > 0)
             new.mode = "w" if fd else "r"

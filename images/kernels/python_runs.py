@@ -3,9 +3,16 @@
 A part of python.py, its `kernel`.
 """
 
+import gc
+from codecs import getincrementaldecoder
+
 builtins, sys = kernel.builtins, kernel.sys
 SOURCES, State, cut, name_of, report = kernel.SOURCES, kernel.State, kernel.cut, kernel.name_of, kernel.report
 
+write_file = kernel._io.FileIO.write
+is_collecting, stop_collecting, start_collecting = gc.isenabled, gc.disable, gc.enable
+
+REPORTS = "reports"
 CODE, MANY = type((lambda: None).__code__), 1 << 30
 LEVELS = (40, "error"), (30, "warn"), (20, "info")
 
@@ -13,6 +20,7 @@ LEVELS = (40, "error"), (30, "warn"), (20, "info")
 def do_load(order):
     """Like a script that is run, or, if it has a main, like a module that is imported."""
     State.run = State.value = None
+    route_output()
     first, last, _, names = kernel.compile_code(order["load"], order.get("file") or "main.py", 0)
     report(checked=True)
     module = kernel.MODULE("__run__" if "main" in names else "__main__")
@@ -115,6 +123,56 @@ def places_by_signature(function):
     return sum(p.default is p.empty for p in by_place), MANY if is_open else len(by_place), named
 
 
+class Output(kernel._io.FileIO):
+    """Standard output or standard error.
+
+    As long as all is said by one of them it goes to the pipe, where also children print. Once there is something on the
+    other one, or a message, all is reported: nobody could tell in which order it was said.
+    """
+
+    way = None  # which one that was, and REPORTS from then on
+
+    def __init__(self, fd, *arguments, **options):
+        super().__init__(fd, *arguments, **options)
+        self.name_of_log, self.decoder = ("stdout" if fd == 1 else "stderr"), getincrementaldecoder("utf-8")("replace")
+
+    def write(self, data):
+        number = State.call
+        if Output.way == self.name_of_log or number is None or kernel.getpid() != kernel.PID:
+            return write_file(self, data)
+        if Output.way is None:
+            Output.way = self.name_of_log
+            return write_file(self, data)
+        Output.way = REPORTS
+        was_enabled = is_collecting()
+        stop_collecting()  # a destructor that prints could not, within a write
+        try:
+            data = bytes(data)
+            text = self.decoder.decode(data)
+            for at in range(0, len(text), kernel.TEXT_MAX):
+                message = kernel.encode_basestring(text[at:at + kernel.TEXT_MAX])
+                line = f'{{"call":{number},"log":{{"level":"{self.name_of_log}","message":{message},"time":{kernel.now()}}}}}\n'
+                kernel.send(line.encode(), number)
+        finally:
+            if was_enabled:
+                start_collecting()
+        return len(data)
+
+
+def route_output():
+    if kernel.Streams.writer is not Output:
+        kernel.Streams.writer = Output
+        for name in ("stdout", "stderr"):
+            kernel.Streams.files.pop(name).flush()
+        kernel.set_streams()
+
+
+def tell(level, message, time):
+    kernel.flush_own()  # what was printed before comes before it
+    Output.way = REPORTS
+    report(log={"level": level, "message": cut(message, kernel.TEXT_MAX), "time": time})
+
+
 def watch_log(logging):
     """What is logged is reported: all of the user's own, and warnings of others."""
 
@@ -123,7 +181,7 @@ def watch_log(logging):
             if record.levelno < logging.WARNING and record.pathname not in SOURCES:
                 return
             level = next((name for least, name in LEVELS if record.levelno >= least), "debug")
-            report(log={"level": level, "message": cut(self.format(record), kernel.TEXT_MAX), "time": record.created})
+            tell(level, self.format(record), record.created)
 
     root = logging.getLogger()
     if not any(name_of(type(handler)) == "Reporter" for handler in root.handlers):
@@ -134,6 +192,6 @@ def watch_log(logging):
 def show_warning(message, category, filename, lineno, file=None, line=None):
     text = f"{filename}:{lineno}: {name_of(category)}: {message}"
     if file is None and State.is_run and State.call is not None:
-        report(log={"level": "warn", "message": cut(text, kernel.TEXT_MAX), "time": kernel.now()})
+        tell("warn", text, kernel.now())
     else:
         (file or sys.stderr).write(text + "\n")

@@ -83,5 +83,38 @@ def test_formless(g):
         equal(run_api.value(g, code, language), expected, code)
 
 
+def test_log_order(g):
+    """Messages, standard output and standard error come in the order in which they were said."""
+    cases = [
+        ("javascript", "console.log('l1'); process.stdout.write('o1\\n'); console.error('e1'); console.log('l2');"
+                       "process.stderr.write('x\\n'); process.stdout.write('o'); process.stdout.write(Buffer.from('2\\n'));",
+         ["info l1", "stdout o1", "error e1", "info l2", "stderr x", "stdout o2"]),
+        ("javascript", "for (let i = 0; i < 300; i++) { process.stdout.write(`o${i}\\n`); process.stderr.write(`e${i}\\n`); }",
+         [f"{name} {name[3]}{i}" for i in range(300) for name in ("stdout", "stderr")]),
+        ("javascript", "const b = Buffer.from('é\\n'); console.log(1); process.stdout.write(b.subarray(0, 1));"
+                       "process.stdout.write(b.subarray(1)); process.stdout.write('\\u{1f600}'.repeat(600000) + '\\n', () => {});",
+         ["info 1", "stdout é"]),
+        ("python", "import logging, sys, warnings\nprint('o1')\nlogging.info('l1')\nprint('o2', end='')\nsys.stderr.write('e1\\n')\n"
+                   "print('')\nwarnings.warn('w1')\nsys.stdout.buffer.write(b'o3\\n')\nsys.stdout.flush()\nlogging.error('l2')\n",
+         ["stdout o1", "info l1", "stderr e1", "stdout o2", "warn main.py:7: UserWarning: w1", "stdout o3", "error l2"]),
+        ("python", "import sys\nfor i in range(300):\n    print(f'o{i}')\n    print(f'e{i}', file=sys.stderr)\n",
+         [f"{name} {name[3]}{i}" for i in range(300) for name in ("stdout", "stderr")]),
+        # Children print where they always did, and what comes behind them is behind them.
+        ("python", "import os, subprocess, sys\nprint('o1')\nos.system('echo c1')\nprint('o2')\nsubprocess.run(['echo', 'c2'])\n"
+                   "if os.fork() == 0:\n    print('c3')\n    os._exit(0)\nos.wait()\nprint('o3')\n",
+         ["stdout o1", "stdout c1", "stdout o2", "stdout c2", "stdout c3", "stdout o3"]),
+        ("python", "import os, sys\nsys.stderr.write('e1\\n')\nos.system('echo c1')\nprint('o1')\n",
+         ["stderr e1", "stdout c1", "stdout o1"]),
+    ]
+    for language, code, expected in cases:
+        record = run_api.run(g, code, language)
+        equal((record["status"], record["error"]), ("completed", None), code)
+        said = [f"{entry['level']} {entry['message']}" for entry in record["logs"]]
+        said = [line for line in said if "\U0001f600" not in line]
+        equal(said, expected, code)
+        whole = "".join(entry["message"] for entry in record["logs"] if "\U0001f600" in entry["message"])
+        check(set(whole) <= {"\U0001f600"}, "half of a character", whole[:100])
+
+
 if __name__ == "__main__":
-    main([test_env, test_formless])
+    main([test_env, test_formless, test_log_order])
