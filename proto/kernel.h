@@ -76,7 +76,9 @@ struct kernel_error {
 	struct str file;
 	uint64_t line, column; /* 0: it says none */
 	bool is_syntax;
-	struct str blocked; /* "network", or "" */
+	bool exit_code_given; /* it asked for its end */
+	uint64_t exit_code;   /* 1 to 255 */
+	struct str blocked;   /* "network", or "" */
 };
 
 struct kernel_report {

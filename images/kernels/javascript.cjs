@@ -31,6 +31,7 @@ const { apply, ownKeys, getPrototypeOf, deleteProperty } = Reflect;
 const { defineProperty, getOwnPropertyDescriptor, freeze, keys } = Object;
 const { isArray } = Array;
 const { isFinite } = Number;
+const toNumber = Number;
 const { min, floor, random } = Math;
 const now = Date.now;
 const text = String;
@@ -613,6 +614,8 @@ function reportError(call, told)
 	fields += ',"traceback":[' + lines + ']';
 	if (told.line > 0)
 		fields += ',"file":' + stringify(text(told.file)) + ',"line":' + told.line + ',"column":' + told.column;
+	if (told.exitCode)
+		fields += ',"exit_code":' + told.exitCode;
 	if (told.isSyntax)
 		fields += ',"is_syntax":true';
 	if (told.isBlocked)
@@ -1230,16 +1233,29 @@ function fail(call, told)
 		interrupt(call);
 		return;
 	}
-	call.told = call.exit || told;
+	if (call.exit) {
+		endByExit(call);
+		return;
+	}
+	call.told = told;
 	end(call, 'error');
 }
 
 function succeed(call)
 {
 	if (call.exit)
-		fail(call, call.exit);
+		endByExit(call);
 	else
 		end(call, 'ok');
+}
+
+function endByExit(call)
+{
+	if (call.outcome)
+		return;
+	if (call.exit.exitCode)
+		call.told = call.exit;
+	end(call, call.told ? 'error' : 'ok');
 }
 
 function interrupt(call)
@@ -1436,8 +1452,10 @@ function loadScript(call, source, code)
 	if (isFine)
 		report(call, '"checked":true');
 	evaluate(call, source, code, (value) => {
-		lastLoad.value = value;
-		lastLoad.target = targetOf(module.exports);
+		if (!call.exit) {
+			lastLoad.value = value;
+			lastLoad.target = targetOf(module.exports);
+		}
 		succeed(call);
 	});
 }
@@ -1461,7 +1479,8 @@ function loadModule(call, source, code)
 	report(call, '"checked":true');
 	const onError = (error) => fail(call, describe(error));
 	settled(made.link(linkTo), () => settled(made.evaluate(), () => {
-		lastLoad.target = targetOf(made.namespace);
+		if (!call.exit)
+			lastLoad.target = targetOf(made.namespace);
 		succeed(call);
 	}, onError), onError);
 }
@@ -1640,7 +1659,7 @@ function jsonOf(value, isByText = false)
 function reportValue(call, value)
 {
 	if (call.exit) {
-		fail(call, call.exit);
+		endByExit(call);
 		return;
 	}
 	const json = jsonOf(value);
@@ -1888,15 +1907,27 @@ function keepSignal()
 
 const exitSign = freeze({ __proto__: null, name: 'Exit' });
 
-// Ends the call, not the kernel: what was declared stays.
+// As node itself would end.
+function statusOf(code)
+{
+	const given = code === undefined || code === null ? quietly(() => process.exitCode) : code;
+	const number = given === undefined || given === null ? 0 : toNumber(given);
+	return isFinite(number) ? number & 0xff : 1;
+}
+
+// Ends the call, not the kernel: what was declared stays. Without a failure that is no error.
 function exit(code)
 {
-	const call = current;
-	const message = `process.exit(${code === undefined ? '' : textOf(code)}) was called`;
+	const call = current, status = quietly(() => statusOf(code), 1);
+	const message = `process.exit(${code === undefined ? '' : textOf(code)}) was called: exit status ${status}`;
 	if (call && !call.outcome) {
-		call.exit = plainError('Exit', message);
-		setImmediate(() => fail(call, call.exit));
-	} else {
+		// The first one counts; this one may have caught its sign.
+		if (!call.exit) {
+			call.exit = plainError('ProcessExit', message);
+			call.exit.exitCode = status;
+		}
+		setImmediate(() => endByExit(call));
+	} else if (status) {
 		writeAll(2, message + '\n');
 	}
 	throw exitSign;

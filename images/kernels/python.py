@@ -439,6 +439,14 @@ def take_back():
         set_recursion_limit(500)
 
 
+def exit_status(error):
+    """Of SystemExit, as Python itself would end; None of all others."""
+    if not issubclass(type(error), SystemExit):
+        return None
+    code = error.code
+    return int.__and__(code, 0xFF) if issubclass(type(code), int) else int(code is not None)
+
+
 def serve(order):
     State.call, State.is_run, State.is_compiling, State.was_interrupted = order["call"], "code" not in order, False, False
     set_signal(_signal.SIGINT, on_interrupt)
@@ -448,7 +456,9 @@ def serve(order):
         end_child(error)
     take_back()
     late_error = guard(settle)[1]
-    error = late_error if error is None else error
+    error = late_error if error is None or exit_status(error) == 0 else error
+    if exit_status(error) == 0:
+        error = None
     done = "ok"
     if error is not None:
         done = "interrupted" if State.was_interrupted and issubclass(type(error), KeyboardInterrupt) else "error"
@@ -460,14 +470,12 @@ def serve(order):
 
 def end_child(error):
     """A process that the user's code forked, and that came to the end of it: it is no kernel."""
-    status = 0
-    if issubclass(type(error), SystemExit):
-        status = error.code if type(error.code) is int else error.code is not None
-    elif error is not None:
+    status = exit_status(error) or 0
+    if error is not None and not issubclass(type(error), SystemExit):
         status = 1
         guard(lambda: print(*ERRORS.traceback_lines(error), sep="\n", file=Streams.files["stderr"]))
     guard(flush_all)
-    leave(status & 0xFF)
+    leave(status)
 
 
 def forked():

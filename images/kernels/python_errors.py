@@ -69,8 +69,8 @@ def place_of(error):
 
 
 def message_of(error):
-    if issubclass(type(error), SystemExit) and error.code is None:
-        return ""
+    if issubclass(type(error), SystemExit) and issubclass(type(error.code), int):
+        return f"exit status {kernel.exit_status(error)}"
     try:
         return str(error.msg if issubclass(type(error), SyntaxError) else error)
     except Exception:
@@ -82,6 +82,8 @@ def describe(error):
     told = {"name": name, "message": cut(message_of(error), MESSAGE_MAX)}
     place = place_of(error)
     told.update({key: place[key] for key in place if place[key]})
+    if (status := kernel.exit_status(error)) is not None:
+        told["exit_code"] = status
     if State.is_compiling:
         told["is_syntax"] = True
     if any(is_network(one) for one in related(error)):

@@ -30,8 +30,13 @@ def do_load(order):
     kernel.load_module("warnings").showwarning = show_warning
     if "logging" in sys.modules:
         watch_log(sys.modules["logging"])
-    State.value = kernel.run_code(first, last, module.__dict__)
-    State.run = module
+    try:
+        State.value = kernel.run_code(first, last, module.__dict__)
+        State.run = module
+    except SystemExit as error:
+        if kernel.exit_status(error) != 0:
+            raise
+        State.run = kernel.MODULE("__run__")  # it has nothing to be called, and no value
 
 
 def do_invoke(order):

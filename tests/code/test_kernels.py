@@ -1,6 +1,7 @@
 """What the interpreters of contexts and runs promise to whoever writes code for them."""
 
 import os
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -8,6 +9,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
 sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
+import code_api  # noqa: E402
 import run_api  # noqa: E402
 from ground import check, equal, main  # noqa: E402
 
@@ -116,5 +118,50 @@ def test_log_order(g):
         check(set(whole) <= {"\U0001f600"}, "half of a character", whole[:100])
 
 
+def berth(g, *words, code=""):
+    """The exit code of the command, and what it printed."""
+    got = subprocess.run([os.path.abspath(os.path.join(g.build, "berth")), *words], env={**os.environ, "BERTH_SOCKET": g.socket},
+                         input=code, text=True, capture_output=True, timeout=60, check=False)
+    return got.returncode, got.stdout + got.stderr
+
+
+def test_exit(g):
+    """Code that asks for its end has it, and its interpreter stays."""
+    cases = [("python", "import sys\nkept = 1\nsys.exit({})", "SystemExit", "kept"),
+             ("javascript", "kept = 1; process.exit({}); kept = 2", "ProcessExit", "kept"),
+             ("javascript", "kept = 1; await null; setTimeout(() => process.exit({})); await new Promise(() => {{}})", "ProcessExit", "kept")]
+    for language, code, name, kept in cases:
+        for status, expected in (("", 0), ("0", 0), ("4", 4), ("-1", 255)):
+            answer = code_api.run(g, code.format(status), language=language)
+            equal((answer["reason"], answer["results"]), ("completed", []), f"{code} with {status}: {answer}")
+            error = answer["error"]
+            equal((error or {}).get("name"), name if expected else None, f"{code} with {status}")
+            equal((error or {}).get("exit_code"), expected or None, f"{code} with {status}")
+            equal(code_api.value(g, kept, language=language), "1", "what was defined before")
+    answer = code_api.run(g, "raise SystemExit('no such thing')")
+    equal((answer["error"]["message"], answer["error"]["exit_code"]), ("no such thing", 1), str(answer))
+    for language, word in (("python", "import sys; sys.exit"), ("javascript", "process.exit")):
+        for status in (0, 4):
+            for flags in ((), ("--json",)):
+                code, said = berth(g, *flags, "code", "--lang", language, "a", code=f"{word}({status})")
+                equal(code, status, f"{word}({status}): {said}")
+
+
+def test_exit_of_runs(g):
+    """At any moment: 0 is no error."""
+    for code, language in (
+            ("import sys\nsys.exit()\n", "python"), ("def main():\n    return 1\nexit(0)\n", "python"),
+            ("def main():\n    raise SystemExit(0)\n", "python"), ("process.exit(0)", "javascript"),
+            ("module.exports = () => 1; process.exit()", "javascript"), ("export default () => 1; process.exit(0)", "javascript"),
+            ("module.exports = () => { process.exit(0); }", "javascript")):
+        equal(run_api.value(g, code, language), None, code)
+        tests = run_api.run(g, code, language, tests=[{"expected": None}, {"expected": 1}])["tests"]
+        equal([test["passed"] for test in tests], [True, False], code)
+    for code, language in (("import sys\nsys.exit(4)\n", "python"), ("def main():\n    exit(4)\n", "python"),
+                           ("process.exit(4)", "javascript"), ("module.exports = () => process.exit(4)", "javascript")):
+        error = run_api.fails(g, code, "CODE_ERROR", language)
+        check("exit status 4" in error["message"] and error["name"] in ("SystemExit", "ProcessExit"), error)
+
+
 if __name__ == "__main__":
-    main([test_env, test_formless, test_log_order])
+    main([test_env, test_formless, test_log_order, test_exit, test_exit_of_runs])
