@@ -480,8 +480,12 @@ def end_child(error):
 
 def forked():
     State.call = State.task = State.loop = None
-    close(Streams.orders)
-    close(Streams.reports)
+    for fd in (Streams.orders, Streams.reports):
+        try:
+            close(fd)
+        except OSError:
+            pass  # a daemon has closed all that it found
+    Streams.orders = Streams.reports = -1  # in its own children they are somebody else's
 
 
 def hide(fd):

@@ -163,5 +163,56 @@ def test_exit_of_runs(g):
         check("exit status 4" in error["message"] and error["name"] in ("SystemExit", "ProcessExit"), error)
 
 
+def test_forks(g):
+    """Children of children are no kernels either, and none of their business is seen."""
+    daemon = """
+import os, sys
+def daemonize():
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        for fd in range(3, 1024):
+            if fd != write:
+                try:
+                    os.close(fd)
+                except OSError:
+                    pass
+        kept = [os.open('/dev/null', os.O_RDWR) for _ in range(1000)]
+        if os.fork() == 0:
+            good = 0
+            for fd in kept:
+                try:
+                    os.fstat(fd)
+                    good += 1
+                except OSError:
+                    pass
+            os.write(write, b'%d' % good)
+            os._exit(0)
+        os._exit(0)
+    os.wait()
+    os.close(write)
+    return os.read(read, 100).decode()
+daemonize()
+"""
+    nested = """
+import multiprocessing
+def leaf(n):
+    return n + 1
+def branch(n, queue):
+    with multiprocessing.get_context('fork').Pool(1) as pool:
+        queue.put(pool.map(leaf, [n])[0])
+queue = multiprocessing.get_context('fork').Queue()
+child = multiprocessing.get_context('fork').Process(target=branch, args=(1, queue))
+child.start()
+got = queue.get()
+child.join()
+got
+"""
+    for code, expected in ((daemon, "'1000'"), (nested, "2")):
+        answer = code_api.run(g, code)
+        equal((answer["error"], answer["stderr"], [r["text"] for r in answer["results"]]), (None, "", [expected]), str(answer))
+
+
 if __name__ == "__main__":
-    main([test_env, test_formless, test_log_order, test_exit, test_exit_of_runs])
+    main([test_env, test_formless, test_log_order, test_exit, test_exit_of_runs,
+          test_forks])
