@@ -107,11 +107,32 @@ function own(object, name)
 	return object !== null && typeof object === 'object' && hasOwn(object, name) ? object[name] : undefined;
 }
 
+// Whether it can be waited for like a promise. What all objects have, as code has given it to them, does not count.
+function hasOwnThen(value)
+{
+	if (value === null || typeof value !== 'object' && typeof value !== 'function')
+		return false;
+	for (let one = value; one !== null && one !== objectPrototype; one = getPrototypeOf(one))
+		if (hasOwn(one, 'then'))
+			return true;
+	return false;
+}
+
+// A promise that is resolved with an object asks for its `then`.
+function boxed(f, value)
+{
+	return () => { f(value); };
+}
+
 // A settled promise tells these two, whatever has become of Promise.prototype.
 function settled(promise, onValue, onError)
 {
-	if (!isPromise(promise))
-		promise = new SavedPromise((resolve) => resolve(promise));
+	if (!isPromise(promise)) {
+		const value = promise, isThen = quietly(() => hasOwnThen(value), false);
+		promise = new SavedPromise((resolve) => resolve(isThen ? value : undefined));
+		if (!isThen)
+			onValue = boxed(onValue, value);
+	}
 	const descriptor = getOwnPropertyDescriptor(promise, 'constructor');
 	try {
 		// then() asks for it, and takes its own if there is none.
@@ -1301,6 +1322,39 @@ function onUncaught(error)
 
 // --- V8's REPL mode ---
 
+// V8 puts the value of code in an object, with which it resolves a promise: if code has given all objects a `then`, that is
+// called, and the value is gone. So that object does not have it. It is too late for the call that does so itself.
+const BOX = '.repl_result';
+let shield = null;
+
+function hasForeignThen()
+{
+	const found = getOwnPropertyDescriptor(objectPrototype, 'then');
+	return found !== undefined && (own(found, 'get') !== shield || !shield);
+}
+
+function shieldThen()
+{
+	if (!hasForeignThen())
+		return;
+	const found = getOwnPropertyDescriptor(objectPrototype, 'then'), getter = own(found, 'get'), setter = own(found, 'set');
+	let value = own(found, 'value');
+	shield = function () {
+		return hasOwn(this, BOX) ? undefined : getter ? apply(getter, this, []) : value;
+	};
+	quietly(() => defineProperty(objectPrototype, 'then', {
+		__proto__: null, configurable: true, enumerable: found.enumerable, get: shield,
+		set(given) {
+			if (setter)
+				apply(setter, this, [given]);
+			else if (this === objectPrototype)
+				value = given;
+			else
+				define(this, 'then', given);
+		},
+	}));
+}
+
 const waiting = { __proto__: null };
 let messages = 0;
 
@@ -1352,11 +1406,11 @@ function evaluate(call, source, code, onValue, conflicts = [])
 			return;
 		const details = own(answer, 'exceptionDetails'), remote = own(answer, 'result');
 		if (!remote) {
-			fail(call, plainError('Error',
-				'The code has run, but what came of it cannot be seen: it broke promises.'));
+			failUnseen(call, 'it broke promises');
 			return;
 		}
 		if (!details) {
+			call.isLost = own(remote, 'type') === 'undefined' && hasForeignThen();
 			take(remote, (value) => onResult(call, value, onValue));
 			return;
 		}
@@ -1381,6 +1435,11 @@ function evaluate(call, source, code, onValue, conflicts = [])
 			fail(call, syntaxError(call, message, source, [details.lineNumber + 1, details.columnNumber + 1]));
 		});
 	});
+}
+
+function failUnseen(call, why)
+{
+	fail(call, plainError('Error', 'The code has run, but what came of it cannot be seen: ' + why + '.'));
 }
 
 // A promise that is the last expression is waited for: nobody could do anything with it.
@@ -1410,6 +1469,8 @@ function onCode(call, source, code)
 {
 	isRun = false;
 	evaluate(call, source, code, (value) => {
+		if (call.isLost)
+			failUnseen(call, 'it gave all objects a `then`');
 		if (value !== undefined && !call.exit)
 			reportResult(call, bundleOf(value), true);
 		succeed(call);
@@ -1455,6 +1516,8 @@ function loadScript(call, source, code)
 		if (!call.exit) {
 			lastLoad.value = value;
 			lastLoad.target = targetOf(module.exports);
+			if (call.isLost && !lastLoad.target)
+				failUnseen(call, 'it gave all objects a `then`');
 		}
 		succeed(call);
 	});
@@ -1709,10 +1772,11 @@ function takeOrder(order)
 	const call = {
 		__proto__: null, number: +number, kind, language, outcome: '', told: null, exit: null, env: {}, hasEnv: false,
 		file: own(order, 'file') || (kind === 'load' ? 'main' : 'cell-' + number) + ending,
-		conflicts: { __proto__: null }, signals: load(shared, SIGNALS),
+		isLost: false, conflicts: { __proto__: null }, signals: load(shared, SIGNALS),
 	};
 	current = call;
 	forgetSignal();
+	shieldThen();
 	try {
 		prepareCall(call, order);
 	} catch (error) {

@@ -213,6 +213,27 @@ got
         equal((answer["error"], answer["stderr"], [r["text"] for r in answer["results"]]), (None, "", [expected]), str(answer))
 
 
+def test_then(g):
+    """Objects that all have a then do not take results away without a word."""
+    for poison in ("Object.prototype.then = function (r) { r(1); };",
+                   "Object.defineProperty(Object.prototype, 'then', {get() { return (r) => r(1); }, configurable: true});"):
+        context = code_api.make(g, language="javascript")["id"]
+        answer = code_api.run(g, poison + " 5", context=context)
+        check(answer["error"] and "`then`" in answer["error"]["message"], answer)
+        for code, expected in (("6", "6"), ("({a: 1})", "{ a: 1 }"), ("await Promise.resolve(7); 8", "8"), ("typeof ({}).then", "'function'"),
+                               ("x = {}; x.y = 1; x", "{ y: 1 }"), ("await ({})", "1"), ("delete Object.prototype.then; 9", "9"),
+                               ("await ({}); typeof ({}).then", "'undefined'")):
+            equal(code_api.value(g, code, context=context), expected, f"{code} after {poison}")
+        code_api.delete(g, context)
+        equal(run_api.value(g, poison + "module.exports = (x) => ({x});", "javascript", input=3), {"x": 3}, "of a run")
+    lasting = "Object.defineProperty(Object.prototype, 'then', {value: (r) => r(1)}); 5"
+    for code in (lasting, "6"):
+        answer = code_api.run(g, code, language="javascript")
+        check(answer["error"] and "`then`" in answer["error"]["message"], answer)
+    code = "module.exports = (x) => ({then(f) { f(x * 2); }});"
+    equal(run_api.value(g, code, "javascript", input=3), 6, "what is like a promise is waited for")
+
+
 if __name__ == "__main__":
     main([test_env, test_formless, test_log_order, test_exit, test_exit_of_runs,
-          test_forks])
+          test_forks, test_then])
