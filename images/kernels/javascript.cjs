@@ -81,6 +81,8 @@ const { writeSync } = fs;
 const { chdir, cwd, env: variables, nextTick, reallyExit, stdout, stderr } = process;
 const tick = process._tickCallback;
 const { spawnSync } = require('child_process');
+const { executionAsyncId } = require('async_hooks');
+const { newAsyncId } = require('internal/async_hooks');
 const binding = process.binding;
 const inspector = binding('inspector');
 const contextify = binding('contextify');
@@ -1308,15 +1310,35 @@ function flush(call)
 	next();
 }
 
+// Whether what has thrown it was begun by an earlier call, and is none of this one's business. Timers and their like have
+// numbers, which rise. A promise that nobody waits for has none: it counts by the code that has made the error.
+function isOfBefore(call, error)
+{
+	const id = isOnStack ? 0 : executionAsyncId();
+	// What a run begins while it is loaded is its own all the time.
+	const isLoads = call.kind === 'invoke' && id <= lastLoad.firstInvoke;
+	if (isOnStack || id > 1)
+		return id > 1 && id <= call.firstId && !isLoads;
+	const frames = weakGet(framesOf, error) || [];
+	let isFound = false;
+	for (let i = 0; i < frames.length; i++)
+		if (frames[i].source) {
+			isFound = true;
+			if (frames[i].source.url === SCHEME + call.number)
+				return false;
+		}
+	return isFound && call.kind === 'code';
+}
+
 function onUncaught(error)
 {
 	if (error !== null && typeof error === 'object' && error === exitSign)
 		return;
-	if (current && !current.outcome) {
-		fail(current, describe(error));
+	const told = describe(error);
+	if (current && !current.outcome && !isOfBefore(current, error)) {
+		fail(current, told);
 		return;
 	}
-	const told = describe(error);
 	writeAll(2, (isError(error) ? 'Uncaught ' : '') + join(told.traceback, '\n') + '\n');
 }
 
@@ -1480,7 +1502,7 @@ function onCode(call, source, code)
 function onLoad(call, source, code)
 {
 	isRun = true;
-	lastLoad = { __proto__: null, target: null, value: undefined, env: call.env, hasEnv: call.hasEnv };
+	lastLoad = { __proto__: null, target: null, value: undefined, env: call.env, hasEnv: call.hasEnv, firstInvoke: 0 };
 	global('env', call.env);
 	const tree = exec(/\bexport\b/, code) ? treeOf(code) : null;
 	const isModule = tree ? hasExports(tree) : exec(/^[ \t]*export[ \t{*]/m, code) !== null;
@@ -1582,6 +1604,7 @@ function onInvoke(call, what)
 		fail(call, plainError('Error', 'Nothing was loaded that could be invoked.'));
 		return;
 	}
+	lastLoad.firstInvoke = lastLoad.firstInvoke || call.firstId;
 	const { target, env, hasEnv } = lastLoad, request = own(what, 'request');
 	if (target && typeof target !== 'function' || target && request && typeof target.fetch === 'function') {
 		fetchBy(call, target, request, env);
@@ -1772,7 +1795,7 @@ function takeOrder(order)
 	const call = {
 		__proto__: null, number: +number, kind, language, outcome: '', told: null, exit: null, env: {}, hasEnv: false,
 		file: own(order, 'file') || (kind === 'load' ? 'main' : 'cell-' + number) + ending,
-		isLost: false, conflicts: { __proto__: null }, signals: load(shared, SIGNALS),
+		isLost: false, firstId: newAsyncId(), conflicts: { __proto__: null }, signals: load(shared, SIGNALS),
 	};
 	current = call;
 	forgetSignal();

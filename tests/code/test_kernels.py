@@ -234,6 +234,28 @@ def test_then(g):
     equal(run_api.value(g, code, "javascript", input=3), 6, "what is like a promise is waited for")
 
 
+def test_late_errors(g):
+    """What an earlier call left behind fails none that comes later."""
+    wait = "await new Promise((r) => setTimeout(r, 500)); 2"
+    late = {"timer": "setTimeout(() => { throw new Error('old'); }, 100); 1",
+            "promise": "void new Promise((_, no) => setTimeout(() => no(new Error('old')), 100)); 1"}
+    for name, code in late.items():
+        context = code_api.make(g, language="javascript")["id"]
+        first = code_api.run(g, f"at = Date.now(); {code}", context=context)
+        equal(first["error"], None, name)
+        answer = code_api.run(g, f"late = Date.now() - at; {wait}", context=context)
+        equal((answer["error"], [r["text"] for r in answer["results"]]), (None, ["2"]), f"{name}: {answer}")
+        began = int(code_api.value(g, "late", context=context))
+        check("Uncaught Error: old" in answer["stderr"] or began > 50, name, began, answer)
+        own = code_api.run(g, f"{code}; {wait}", context=context)
+        equal((own["error"] or {}).get("message"), "old", f"{name} of the call itself: {own}")
+        code_api.delete(g, context)
+    record = run_api.run(g, "module.exports = (x) => { if (x) setTimeout(() => { throw new Error('old'); }, 300);"
+                            "return new Promise((r) => setTimeout(r, 200, x)); }", "javascript",
+                         tests=[{"input": x, "expected": x} for x in (1, 0, 0)])
+    equal([t["passed"] for t in record["tests"]], [True, True, True], str(record))
+
+
 if __name__ == "__main__":
     main([test_env, test_formless, test_log_order, test_exit, test_exit_of_runs,
-          test_forks, test_then])
+          test_forks, test_then, test_late_errors])
