@@ -999,6 +999,17 @@ function blank(code, start, end)
 	return newEdit(start, end, made);
 }
 
+// What is exported without a name is an expression, and not what the line before goes on with.
+function exportEdits(code, node, edits)
+{
+	const declared = node.declaration, edit = blank(code, node.start, declared ? declared.start : node.end);
+	push(edits, edit);
+	if (!declared || !exec(/^(Function|Class)Declaration$/, declared.type) || declared.id)
+		return;
+	edit.text = ';(' + slice(edit.text, 2);
+	push(edits, newEdit(declared.end, declared.end, ');'));
+}
+
 // What stands in the middle of a cell that is a module, for one that is none. "import" and "$berth" are of one length.
 function importEdits(code, tree, edits, isChecked)
 {
@@ -1010,7 +1021,7 @@ function importEdits(code, tree, edits, isChecked)
 		if (node.type === 'ImportExpression' || node.type === 'MetaProperty' && node.meta.name === 'import')
 			push(edits, newEdit(node.start, node.start + 6, '$berth'));
 		if (node.type === 'ExportNamedDeclaration' || node.type === 'ExportDefaultDeclaration')
-			push(edits, blank(code, node.start, node.declaration ? node.declaration.start : node.end));
+			exportEdits(code, node, edits);
 		const names = keys(node);
 		for (let i = 0; i < names.length; i++) {
 			const value = node[names[i]];

@@ -256,6 +256,20 @@ def test_late_errors(g):
     equal([t["passed"] for t in record["tests"]], [True, True, True], str(record))
 
 
+def test_default_exports(g):
+    """A cell may export what has no name, as a run may."""
+    for code, expected in (
+            ("export default function () { return 1; }", "[Function (anonymous)]"), ("export default class {}", "[class (anonymous)]"),
+            ("let a = 5\nexport default async function (x) {\n  return x;\n}\na", "5"), ("export default function named() {}\nnamed.name", "'named'"),
+            ("let b = 6\nexport default class { c() { return import('fs'); } }\nb", "6"), ("export default 7", "7")):
+        for language in ("javascript", "typescript"):
+            got = code_api.value(g, code, language=language)
+            equal(got and got.replace("stdin_default", "(anonymous)"), expected, f"{language}: {code}")
+    error = code_api.run(g, "let c = 1\nexport default function () {\n  nothing()\n}\nc.d.e", language="javascript")["error"]
+    equal((error["name"], error["line"], error["column"]), ("TypeError", 5, 5), "where it is")
+    equal(run_api.value(g, "export default function () { return 1; }", "javascript"), 1, "of a run")
+
+
 if __name__ == "__main__":
     main([test_env, test_formless, test_log_order, test_exit, test_exit_of_runs,
-          test_forks, test_then, test_late_errors])
+          test_forks, test_then, test_late_errors, test_default_exports])
