@@ -439,6 +439,10 @@ def take_back():
         set_recursion_limit(500)
 
 
+def report_error(told):
+    report(error=told)
+
+
 def exit_status(error):
     """Of SystemExit, as Python itself would end; None of all others."""
     if not issubclass(type(error), SystemExit):
@@ -462,8 +466,9 @@ def serve(order):
     done = "ok"
     if error is not None:
         done = "interrupted" if State.was_interrupted and issubclass(type(error), KeyboardInterrupt) else "error"
-        told = guard(lambda: ERRORS.describe(error))[0] or {"name": name_of(type(error)), "message": "", "traceback": []}
-        report(error=told)
+        told = guard(lambda: ERRORS.describe(error))[0]
+        if told is None or guard(report_error, told, is_armed=False)[1] is not None:
+            report_error({"name": name_of(type(error)), "message": "(it cannot be told)", "traceback": []})
     flush_own()
     report(is_last=True, done=done)
 

@@ -270,6 +270,28 @@ def test_default_exports(g):
     equal(run_api.value(g, "export default function () { return 1; }", "javascript"), 1, "of a run")
 
 
+def test_odd_errors(g):
+    """An error that says nonsense of itself is told all the same, and its interpreter stays."""
+    raised = "raise SyntaxError('odd', ({}, {}, {}, 'text'))"
+    odd = ("object()", "type('S', (str,), {'encode': None, '__len__': None})('x')", "2 ** 70", "True", "-1", "float('nan')", "'\\ud800'",
+           "b'x'", "None", "[1]")
+    code_api.out(g, "kept = 1\nimport warnings")
+    for value in odd:
+        for places in ((value, 1, 1), ("'f'", value, 1), ("'f'", 1, value)):
+            code = ("def show(*words, **more):\n    " + raised.format(*places) + "\nwarnings.showwarning = show\nwarnings.simplefilter('always')")
+            code_api.out(g, code)
+            # The compiler itself warns of this one.
+            answer = code_api.run(g, "1 is 1")
+            equal((answer["reason"], answer["replaced"]), ("completed", False), f"{places}: {answer}")
+            answer = code_api.run(g, raised.format(*places))
+            equal((answer["reason"], answer["error"]["name"]), ("completed", "SyntaxError"), f"{places}: {answer}")
+    for code in ("class E(Exception):\n    def __str__(self):\n        return type('S', (str,), {'encode': None, '__len__': None})('x')\nraise E",
+                 "E = type('\\ud800', (Exception,), {})\nraise E('\\udfff')"):
+        answer = code_api.run(g, code)
+        check(answer["reason"] == "completed" and answer["error"], answer)
+    equal(code_api.value(g, "kept"), "1", "the same interpreter")
+
+
 if __name__ == "__main__":
     main([test_env, test_formless, test_log_order, test_exit, test_exit_of_runs,
-          test_forks, test_then, test_late_errors, test_default_exports])
+          test_forks, test_then, test_late_errors, test_default_exports, test_odd_errors])
