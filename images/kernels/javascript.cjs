@@ -1138,12 +1138,32 @@ const OPTIONS = ['--loader=ts', '--sourcemap=inline', '--target=es2022', '--char
 	'--log-level=error', '--color=false'];
 // What a cell imports is for later ones, too; they would go as unused.
 const KEPT = '--tsconfig-raw={"compilerOptions":{"preserveValueImports":true,"verbatimModuleSyntax":true}}';
+const KEEPING_OPTIONS = [...OPTIONS, KEPT];
+const JSX_OPTIONS = ['--loader=tsx', '--log-level=error', '--color=false'];
+
+// What esbuild makes of it, in the words of spawnSync().
+function runEsbuild(code, options)
+{
+	return spawnSync('esbuild', options, { __proto__: null, input: code, encoding: 'utf8', maxBuffer: 64 * LINE_MAX });
+}
+
+// Why it is no TypeScript. With JSX the reasons are odd ones; what is right with it tells that it was meant.
+function failTranspiled(call, source, code, made)
+{
+	const match = exec(/\[ERROR\] ([^\n]*)[\s\S]*?<stdin>:(\d+):(\d+):/, made.stderr);
+	if (!match) {
+		fail(call, plainError('Error', 'esbuild failed: ' + cut(made.stderr, 2000)));
+		return;
+	}
+	const isJsx = exec(/<[A-Za-z>]/, code) && own(runEsbuild(code, JSX_OPTIONS), 'status') === 0;
+	const why = isJsx ? 'JSX is not supported here: write calls, such as createElement(), in its place' : match[1];
+	fail(call, syntaxError(call, why, source, [+match[2], +match[3] + 1]));
+}
 
 // The JavaScript of it, or null when the call has failed.
 function transpiled(call, source, code)
 {
-	const made = spawnSync('esbuild', call.kind === 'code' ? [...OPTIONS, KEPT] : OPTIONS,
-		{ __proto__: null, input: code, encoding: 'utf8', maxBuffer: 64 * LINE_MAX });
+	const made = runEsbuild(code, call.kind === 'code' ? KEEPING_OPTIONS : OPTIONS);
 	if (hasSignal() || own(made, 'signal') === 'SIGINT') {
 		interrupt(call);
 		return null;
@@ -1156,11 +1176,7 @@ function transpiled(call, source, code)
 		return null;
 	}
 	if (made.status !== 0) {
-		const match = exec(/\[ERROR\] ([^\n]*)[\s\S]*?<stdin>:(\d+):(\d+):/, made.stderr);
-		if (match)
-			fail(call, syntaxError(call, match[1], source, [+match[2], +match[3] + 1]));
-		else
-			fail(call, plainError('Error', 'esbuild failed: ' + cut(made.stderr, 2000)));
+		failTranspiled(call, source, code, made);
 		return null;
 	}
 	const at = lastIndexOf(made.stdout, '//# sourceMappingURL=');

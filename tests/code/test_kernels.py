@@ -292,6 +292,18 @@ def test_odd_errors(g):
     equal(code_api.value(g, "kept"), "1", "the same interpreter")
 
 
+def test_jsx(g):
+    """It is not there, and that is said."""
+    for code in ("const x = <div>hi</div>;\nx", "function f() { return <div className='a'>{1}</div>; }"):
+        error = code_api.run(g, code, language="typescript")["error"]
+        check(error["name"] == "SyntaxError" and error["message"].startswith("JSX is not supported") and error["line"] == 1, error)
+        check("JSX" in run_api.fails(g, code, "CODE_ERROR", "typescript")["message"], "of a run")
+    for code in ("let y = <number>5; y +", "let x = (a < b"):
+        error = code_api.run(g, code, language="typescript")["error"]
+        check(error["name"] == "SyntaxError" and "JSX" not in error["message"], error)
+    equal(code_api.value(g, "const id = <T,>(x: T) => x; <number><any>id(5)", language="typescript"), "5", "generics and casts")
+
+
 if __name__ == "__main__":
     main([test_env, test_formless, test_log_order, test_exit, test_exit_of_runs,
-          test_forks, test_then, test_late_errors, test_default_exports, test_odd_errors])
+          test_forks, test_then, test_late_errors, test_default_exports, test_odd_errors, test_jsx])
