@@ -673,6 +673,8 @@ function jsonIfPlain(value)
 		const proto = getPrototypeOf(item), isList = isArray(item);
 		if (proto !== (isList ? arrayPrototype : objectPrototype) && (proto !== null || isList))
 			return false;
+		if (isList && item.length > left)
+			return false;
 		const names = ownKeys(item);
 		if (isList && names.length !== item.length + 1)
 			return false;
@@ -1431,6 +1433,11 @@ let taken = null;
 function take(remote, f)
 {
 	let argument = '{}';
+	// A string has come as it is; to send it back takes seconds, if it is a large one.
+	if (typeof own(remote, 'value') === 'string') {
+		f(remote.value);
+		return;
+	}
 	if (hasOwn(remote, 'objectId'))
 		argument = '{"objectId":' + stringify(remote.objectId) + '}';
 	else if (hasOwn(remote, 'unserializableValue'))

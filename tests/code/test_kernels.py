@@ -304,6 +304,20 @@ def test_jsx(g):
     equal(code_api.value(g, "const id = <T,>(x: T) => x; <number><any>id(5)", language="typescript"), "5", "generics and casts")
 
 
+def test_large_values(g):
+    """What is cut in the end is not carried around before."""
+    for language, code in (("python", "'y' * 50_000_000"), ("javascript", "'y'.repeat(50_000_000)"),
+                           ("javascript", "new Array(5_000_000).fill('y')")):
+        code_api.value(g, "1", language=language)
+        # Five times as long as a busy machine takes; it was much more for a large string.
+        answer = code_api.run(g, code, language=language, timeout_ms=20000)
+        equal((answer["reason"], answer["error"]), ("completed", None), code)
+        text = answer["results"][0]["text"]
+        check(len(text) < 1.1 * (1 << 20) and ("cut" in text or "more items" in text), code, text[-100:])
+        check("json" not in answer["results"][0], code)
+    equal(code_api.run(g, "'a\\u{1f600}\\0\\n'", language="javascript")["results"][0]["json"], "a\U0001f600\0\n", "a small one")
+
+
 if __name__ == "__main__":
     main([test_env, test_formless, test_log_order, test_exit, test_exit_of_runs,
-          test_forks, test_then, test_late_errors, test_default_exports, test_odd_errors, test_jsx])
+          test_forks, test_then, test_late_errors, test_default_exports, test_odd_errors, test_jsx, test_large_values])
