@@ -812,17 +812,19 @@ function makeConsole()
 		on() {}, once() {}, removeListener() {}, listenerCount: () => 0,
 	});
 	const logging = new kept.Console({ stdout: sink('info'), stderr: sink('error'), ignoreErrors: false });
+	// The one that was there also tells the inspector, which keeps messages, with stacks.
+	const printing = new kept.Console({ stdout, stderr });
 	const levels = { __proto__: null,
 		log: 'info', info: 'info', debug: 'debug', trace: 'debug', warn: 'warn', error: 'error',
 	};
 	const names = keys(logging);
 	for (let i = 0; i < names.length; i++) {
-		const name = names[i], inRun = logging[name], inCell = kept[name];
+		const name = names[i], inRun = logging[name], inCell = printing[name];
 		if (typeof inRun !== 'function' || typeof inCell !== 'function' || name === 'Console')
 			continue;
 		kept[name] = function (...words) {
 			if (!isRun)
-				return apply(inCell, kept, words);
+				return apply(inCell, printing, words);
 			const was = level;
 			level = levels[name] || '';
 			try {
