@@ -19,6 +19,17 @@
 
 static void on_began(struct context_call *call);
 static void on_output(struct context_call *call, bool is_stderr, struct str bytes);
+/* Of its own streams it tells what belongs between its messages. */
+static void take_log(struct run *run, const struct kernel_log *log)
+{
+	bool is_stderr = str_eq(log->level, STR("stderr"));
+
+	if (is_stderr || str_eq(log->level, STR("stdout")))
+		run_log_output(run->log, is_stderr, log->message, registry_now_ms());
+	else
+		run_log_add(run->log, log->level, log->message, registry_now_ms());
+}
+
 static void on_report(struct context_call *call, const struct kernel_report *report);
 static void on_ended(struct context_call *call, const struct context_end *end);
 
@@ -181,37 +192,11 @@ static bool is_shell_killed(const struct run *run, const struct kernel_error *e)
 	       sb && sandbox_oom_kills(sb) > 0;
 }
 
-/* `before`, a number, `between`, and another one. */
-static bool is_sentence(struct str text, const char *before, const char *between)
-{
-	struct str digits = STR("0123456789.");
-
-	if (!str_starts_with(text, str_of(before)))
-		return false;
-	text = (struct str){text.at + strlen(before), text.len - strlen(before)};
-	while (text.len && memchr(digits.at, text.at[0], digits.len))
-		text = (struct str){text.at + 1, text.len - 1};
-	if (!str_starts_with(text, str_of(between)))
-		return false;
-	text = (struct str){text.at + strlen(between), text.len - strlen(between)};
-	while (text.len && memchr(digits.at, text.at[0], digits.len))
-		text = (struct str){text.at + 1, text.len - 1};
-	return !text.len;
-}
-
-/* A value that no line could hold: its kernel says so, an older one by these sentences alone. */
-static bool is_too_long(const struct kernel_error *e)
-{
-	return e->is_too_long ||
-	       is_sentence(e->message, "", " bytes are more than can be told: the limit is ") ||
-	       is_sentence(e->message, "The value is ", " bytes of JSON, and may have ");
-}
-
 static const char *code_of(const struct kernel_error *e)
 {
 	if (str_eq(e->blocked, STR("network")))
 		return RUN_SANDBOX_NETWORK_BLOCKED;
-	return is_too_long(e) ? RUN_SANDBOX_OUTPUT_LIMIT : RUN_CODE_ERROR;
+	return e->is_too_long ? RUN_SANDBOX_OUTPUT_LIMIT : RUN_CODE_ERROR;
 }
 
 static void take_error(struct run *run, const struct kernel_error *e)
@@ -260,7 +245,7 @@ static void on_report(struct context_call *call, const struct kernel_report *rep
 		run->is_checked = true;
 		break;
 	case KERNEL_LOG:
-		run_log_add(run->log, report->log.level, report->log.message, registry_now_ms());
+		take_log(run, &report->log);
 		tell_said(run);
 		break;
 	case KERNEL_VALUE:
@@ -320,7 +305,10 @@ static void load(struct run *run)
 {
 	const struct run_request *q = &run->request;
 
-	enter(run, &(struct kernel_order){.kind = KERNEL_LOAD, .code = q->code, .env = q->env});
+	enter(run, &(struct kernel_order){.kind = KERNEL_LOAD,
+					  .code = q->code,
+					  .env = q->env,
+					  .env_given = q->env_given});
 }
 
 static int make_verdicts(struct run *run)

@@ -158,6 +158,7 @@ void code_error_write(const struct kernel_error *error, struct json_writer *w)
 	write_text(w, "file", error->file);
 	write_number(w, "line", error->line);
 	write_number(w, "column", error->column);
+	write_number(w, "exit_code", error->exit_code);
 	write_flag(w, "is_syntax", error->is_syntax);
 	write_text(w, "blocked", error->blocked);
 	json_object_end(w);

@@ -54,9 +54,11 @@ static void write_raw(struct json_writer *w, const char *key, struct str text)
 	json_raw(w, text);
 }
 
-static void write_env(struct json_writer *w, const struct json_map *env)
+static void write_env(struct json_writer *w, const struct kernel_order *order)
 {
-	if (!env->len)
+	const struct json_map *env = &order->env;
+
+	if (!env->len && !order->env_given)
 		return;
 	json_key(w, "env");
 	json_object(w);
@@ -73,7 +75,7 @@ static void write_code(struct json_writer *w, const struct kernel_order *order)
 	json_str(w, order->code);
 	write_text(w, "file", order->file);
 	write_text(w, "cwd", order->cwd);
-	write_env(w, &order->env);
+	write_env(w, order);
 	if (order->language == KERNEL_TYPESCRIPT)
 		write_text(w, "language", str_of(names[order->language]));
 }

@@ -39,6 +39,7 @@ struct kernel_order {
 	struct str code;           /* of CODE and LOAD */
 	struct str file, cwd;      /* "": none */
 	struct json_map env;       /* what it sets */
+	bool env_given;            /* of LOAD: it is told, also if it is empty */
 	struct str input, request; /* of INVOKE, as JSON text; "": none was given */
 };
 
@@ -75,8 +76,10 @@ struct kernel_error {
 	struct str file;
 	uint64_t line, column; /* 0: it says none */
 	bool is_syntax;
-	struct str blocked; /* "network", or "" */
-	bool is_too_long;   /* it is about a value that no line can hold */
+	bool exit_code_given; /* it asked for its end */
+	uint64_t exit_code;   /* 1 to 255 */
+	struct str blocked;   /* "network", or "" */
+	bool is_too_long;     /* it is about a value that no line can hold */
 };
 
 struct kernel_report {

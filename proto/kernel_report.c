@@ -48,6 +48,7 @@ static const struct json_field error_fields[] = {
 	{ "line",      JSON_UINT,  ERROR(line) },
 	{ "column",    JSON_UINT,  ERROR(column) },
 	{ "is_syntax", JSON_BOOL,  ERROR(is_syntax) },
+	{ "exit_code", JSON_UINT,  ERROR(exit_code), false, ERROR(exit_code_given) },
 	{ "blocked",   JSON_BYTES, ERROR(blocked) },
 	{ "too_long",  JSON_BOOL,  ERROR(is_too_long) },
 	{ NULL },
@@ -132,6 +133,9 @@ int kernel_report_parse(struct arena *arena, struct str line, struct kernel_repo
 		return refuse(err, "a report must name its call");
 	if (l.report.is_nothing && l.report.kind != KERNEL_VALUE)
 		return refuse(err, "only a value can be nothing");
+	if (l.report.error.exit_code_given &&
+	    (!l.report.error.exit_code || l.report.error.exit_code > 255))
+		return refuse(err, "an error must have an exit code of 1 to 255");
 	if (l.report.kind == KERNEL_DONE && find_done(l.done, &l.report.done) < 0)
 		return refuse(err, "a call cannot be done in such a way");
 	*ret = l.report;

@@ -15,6 +15,7 @@ struct asked_network {
 struct asked_run {
 	struct str task_id, code, language, image, input, request, metadata, trust;
 	struct json_map env;
+	bool env_given;
 	uint64_t timeout_ms;
 	struct settings_limits_body limits;
 	struct asked_network network;
@@ -47,7 +48,7 @@ static const struct json_field run_fields[] = {
 	{ "image",      JSON_STRING,  AT(image),      false, AT(image_given) },
 	{ "input",      JSON_RAW,     AT(input),      false, AT(input_given) },
 	{ "request",    JSON_RAW,     AT(request),    false, AT(request_given) },
-	{ "env",        JSON_MAP,     AT(env) },
+	{ "env",        JSON_MAP,     AT(env),        false, AT(env_given) },
 	{ "timeout_ms", JSON_UINT,    AT(timeout_ms), false, AT(timeout_given) },
 	{ "limits",     JSON_OBJECT,  AT(limits),     false, 0, settings_limits_fields },
 	{ "network",    JSON_OBJECT,  AT(network),    false, AT(network_given), network_fields },
@@ -209,6 +210,7 @@ int run_request_parse(struct arena *arena, struct str body, struct run_request *
 		.input = a.input_given ? a.input : STR(""),
 		.request = a.request_given && !is_null(a.request) ? a.request : STR(""),
 		.env = a.env,
+		.env_given = a.env_given,
 		.timeout_ms = a.timeout_ms,
 		.trust = trust,
 		.limits = settings_limits_take(&a.limits),

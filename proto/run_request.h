@@ -41,6 +41,7 @@ struct run_request {
 	struct str image;          /* with a NUL behind it */
 	struct str input, request; /* JSON texts; "": none was given */
 	struct json_map env;
+	bool env_given; /* also if it is empty */
 	uint64_t timeout_ms;
 	enum trust trust;              /* TRUST_UNSAID: the configuration's `run_trust` */
 	struct settings_limits limits; /* as they were asked for */

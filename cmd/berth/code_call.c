@@ -22,6 +22,7 @@ struct calling {
 	struct rich_place place;
 	struct buf bytes; /* of one output event */
 	bool is_error;    /* of the code's */
+	int error_code;   /* what it would exit with, if it asked for that */
 	int code;         /* the exit code, once it is known */
 };
 
@@ -29,6 +30,7 @@ struct calling {
 struct code_error {
 	struct str name, message, error, code;
 	struct json_strings traceback;
+	uint64_t exit_code; /* 0: it says none */
 };
 
 struct code_done {
@@ -45,6 +47,7 @@ static const struct json_field error_fields[] = {
 	{ "name",      JSON_BYTES,   offsetof(struct code_error, name) },
 	{ "message",   JSON_BYTES,   offsetof(struct code_error, message) },
 	{ "traceback", JSON_STRINGS, offsetof(struct code_error, traceback) },
+	{ "exit_code", JSON_UINT,    offsetof(struct code_error, exit_code) },
 	{ "error",     JSON_STRING,  offsetof(struct code_error, error) },
 	{ "code",      JSON_STRING,  offsetof(struct code_error, code) },
 	{ "*",         JSON_IGNORED },
@@ -85,6 +88,12 @@ static const struct {
 };
 /* clang-format on */
 
+static void take_error(struct calling *c, const struct code_error *error)
+{
+	c->is_error = true;
+	c->error_code = (int)(error->exit_code & 0xff);
+}
+
 static int show_error(struct calling *c, const struct code_error *error)
 {
 	int r = 0;
@@ -95,7 +104,7 @@ static int show_error(struct calling *c, const struct code_error *error)
 		c->code = EXIT_NOT_RUN;
 		return 1;
 	}
-	c->is_error = true;
+	take_error(c, error);
 	for (size_t i = 0; r == 0 && i < error->traceback.len; i++)
 		r = plain_print(c->place.interrupt_fd, STDERR_FILENO, error->traceback.items[i]);
 	if (r == 0 && !error->traceback.len) {
@@ -135,7 +144,9 @@ static int code_of(const struct calling *c, const struct code_done *done)
 		return 128 + (int)(done->signal & 0x7f);
 	if (code == EXIT_OK && done->exit_code_given)
 		code = (int)(done->exit_code & 0xff);
-	return code == EXIT_OK && c->is_error ? EXIT_FAILED : code;
+	if (code == EXIT_OK && c->is_error)
+		code = c->error_code ? c->error_code : EXIT_FAILED;
+	return code;
 }
 
 static int show_output(struct calling *c, int fd, struct str data)
@@ -234,7 +245,8 @@ static int show_answer(struct calling *c, const struct answer *answer)
 	if (!c->call->globals->json || json_parse(&arena, text, done_fields, &done, NULL) < 0) {
 		screen_error("the answer cannot be understood (is it berthd's?)");
 	} else {
-		c->is_error = done.error_given;
+		if (done.error_given)
+			take_error(c, &done.error);
 		code = code_of(c, &done);
 		printf("%.*s\n", STR_ARGS(text));
 	}

@@ -31,6 +31,7 @@ const { apply, ownKeys, getPrototypeOf, deleteProperty } = Reflect;
 const { defineProperty, getOwnPropertyDescriptor, freeze, keys } = Object;
 const { isArray } = Array;
 const { isFinite } = Number;
+const toNumber = Number;
 const { min, floor, random } = Math;
 const now = Date.now;
 const text = String;
@@ -57,6 +58,7 @@ const bytesSlice = uncurry(Uint8Array.prototype.subarray);
 const utf8 = uncurry(Buffer.prototype.utf8Slice);
 const base64 = uncurry(Buffer.prototype.base64Slice);
 const byteLength = Buffer.byteLength;
+const decodeText = uncurry(TextDecoder.prototype.decode);
 const weakGet = uncurry(WeakMap.prototype.get);
 const weakSet = uncurry(WeakMap.prototype.set);
 const then = uncurry(Promise.prototype.then);
@@ -71,11 +73,16 @@ const errorText = uncurry(Error.prototype.toString);
 const { compareExchange, store, load, notify, wait } = Atomics;
 const { inspect } = util;
 const { isPromise, isNativeError, isProxy } = util.types;
+const FORMLESS = ['Map', 'Set', 'WeakMap', 'WeakSet', 'RegExp', 'Promise', 'DataView', 'AnyArrayBuffer', 'NativeError',
+	'GeneratorObject', 'MapIterator', 'SetIterator', 'SymbolObject'].map((name) => freeze({ __proto__: null,
+	test: util.types['is' + name], name: 'a value of type ' + name.replace(/^Any|^Native|Object$/, '') }));
 const { writeSync } = fs;
 // The streams as well, which makes them: what is printed is to leave by them at once, below.
 const { chdir, cwd, env: variables, nextTick, reallyExit, stdout, stderr } = process;
 const tick = process._tickCallback;
 const { spawnSync } = require('child_process');
+const { executionAsyncId } = require('async_hooks');
+const { newAsyncId } = require('internal/async_hooks');
 const binding = process.binding;
 const inspector = binding('inspector');
 const contextify = binding('contextify');
@@ -102,11 +109,32 @@ function own(object, name)
 	return object !== null && typeof object === 'object' && hasOwn(object, name) ? object[name] : undefined;
 }
 
+// Whether it can be waited for like a promise. What all objects have, as code has given it to them, does not count.
+function hasOwnThen(value)
+{
+	if (value === null || typeof value !== 'object' && typeof value !== 'function')
+		return false;
+	for (let one = value; one !== null && one !== objectPrototype; one = getPrototypeOf(one))
+		if (hasOwn(one, 'then'))
+			return true;
+	return false;
+}
+
+// A promise that is resolved with an object asks for its `then`.
+function boxed(f, value)
+{
+	return () => { f(value); };
+}
+
 // A settled promise tells these two, whatever has become of Promise.prototype.
 function settled(promise, onValue, onError)
 {
-	if (!isPromise(promise))
-		promise = new SavedPromise((resolve) => resolve(promise));
+	if (!isPromise(promise)) {
+		const value = promise, isThen = quietly(() => hasOwnThen(value), false);
+		promise = new SavedPromise((resolve) => resolve(isThen ? value : undefined));
+		if (!isThen)
+			onValue = boxed(onValue, value);
+	}
 	const descriptor = getOwnPropertyDescriptor(promise, 'constructor');
 	try {
 		// then() asks for it, and takes its own if there is none.
@@ -239,8 +267,9 @@ function report(call, fields)
 // would remember that it is writing, for ever, when code is ended while it does.
 const pipes = [];
 
-function makeDirect(stream, handle)
+function makeDirect(stream, handle, name)
 {
+	const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 	handle.setBlocking(true);
 	push(pipes, handle);
 	const { writeBuffer, writeUtf8String } = handle;
@@ -249,12 +278,15 @@ function makeDirect(stream, handle)
 		request.oncomplete = () => {};
 		request.handle = handle;
 		const then = typeof encoding === 'function' ? encoding : callback;
-		if (typeof chunk === 'string' && (typeof encoding !== 'string' || encoding === 'utf8'))
-			apply(writeUtf8String, handle, [request, chunk]);
-		else if (typeof chunk === 'string' || isView(chunk))
-			apply(writeBuffer, handle, [request, typeof chunk === 'string' ? bufferOf(chunk, encoding) : chunk]);
-		else
+		const isText = typeof chunk === 'string' && (typeof encoding !== 'string' || encoding === 'utf8');
+		if (!isText && typeof chunk === 'string')
+			chunk = bufferOf(chunk, encoding);
+		else if (!isText && !isView(chunk))
 			throw new TypeError('write() takes a string, a Buffer or a Uint8Array, not ' + cut(shown(chunk), 100));
+		if (isReported(name))
+			reportOutput(current, name, isText ? chunk : decodeText(decoder, chunk, { __proto__: null, stream: true }));
+		else
+			apply(isText ? writeUtf8String : writeBuffer, handle, [request, chunk]);
 		if (typeof then === 'function')
 			nextTick(then);
 		return true;
@@ -415,6 +447,7 @@ function original(source, line, column)
 
 // What the frames of an error were, kept when its stack was made.
 const framesOf = new WeakMap();
+const tooLongErrors = new WeakMap(); // of a value that no line can hold
 
 function readFrame(site)
 {
@@ -562,6 +595,7 @@ function describe(value)
 		placeByText(told, stack);
 	}
 	told.isBlocked = blockedBy(value);
+	told.isTooLong = weakGet(tooLongErrors, value);
 	told.isBySignal = quietly(() => value.signal) === 'SIGINT';
 	return told;
 }
@@ -605,10 +639,14 @@ function reportError(call, told)
 	fields += ',"traceback":[' + lines + ']';
 	if (told.line > 0)
 		fields += ',"file":' + stringify(text(told.file)) + ',"line":' + told.line + ',"column":' + told.column;
+	if (told.exitCode)
+		fields += ',"exit_code":' + told.exitCode;
 	if (told.isSyntax)
 		fields += ',"is_syntax":true';
 	if (told.isBlocked)
 		fields += ',"blocked":"network"';
+	if (told.isTooLong)
+		fields += ',"too_long":true';
 	report(call, '"error":{' + fields + '}');
 }
 
@@ -638,6 +676,8 @@ function jsonIfPlain(value)
 			return false;
 		const proto = getPrototypeOf(item), isList = isArray(item);
 		if (proto !== (isList ? arrayPrototype : objectPrototype) && (proto !== null || isList))
+			return false;
+		if (isList && item.length > left)
 			return false;
 		const names = ownKeys(item);
 		if (isList && names.length !== item.length + 1)
@@ -776,17 +816,19 @@ function makeConsole()
 		on() {}, once() {}, removeListener() {}, listenerCount: () => 0,
 	});
 	const logging = new kept.Console({ stdout: sink('info'), stderr: sink('error'), ignoreErrors: false });
+	// The one that was there also tells the inspector, which keeps messages, with stacks.
+	const printing = new kept.Console({ stdout, stderr });
 	const levels = { __proto__: null,
 		log: 'info', info: 'info', debug: 'debug', trace: 'debug', warn: 'warn', error: 'error',
 	};
 	const names = keys(logging);
 	for (let i = 0; i < names.length; i++) {
-		const name = names[i], inRun = logging[name], inCell = kept[name];
+		const name = names[i], inRun = logging[name], inCell = printing[name];
 		if (typeof inRun !== 'function' || typeof inCell !== 'function' || name === 'Console')
 			continue;
 		kept[name] = function (...words) {
 			if (!isRun)
-				return apply(inCell, kept, words);
+				return apply(inCell, printing, words);
 			const was = level;
 			level = levels[name] || '';
 			try {
@@ -799,11 +841,40 @@ function makeConsole()
 	}
 }
 
+// As long as all that a run says is said by one of its streams, it goes to the pipe, where also children print. Once there
+// is something on the other one, or a message, all is reported: nobody could tell in which order it was said.
+let way = '';
+
+function isReported(name)
+{
+	if (!isRun || !current)
+		return false;
+	way = way === '' || way === name ? name : 'reports';
+	return way === 'reports';
+}
+
+function reportOutput(call, name, message)
+{
+	for (let at = 0; at < message.length;) {
+		let end = min(at + TEXT_MAX, message.length);
+		const last = codeAt(message, end - 1);
+		if (end < message.length && last >= 0xd800 && last < 0xdc00)
+			end--; // the first half of a character
+		reportMessage(call, name, slice(message, at, end));
+		at = end;
+	}
+}
+
+function reportMessage(call, level, message)
+{
+	report(call, '"log":{"level":"' + level + '","message":' + stringify(message) + ',"time":' + now() / 1000 + '}');
+}
+
 function reportLog(call, level, message)
 {
+	way = 'reports';
 	const line = message.length && message[message.length - 1] === '\n' ? slice(message, 0, -1) : message;
-	const told = stringify(cut(line, TEXT_MAX));
-	report(call, '"log":{"level":"' + level + '","message":' + told + ',"time":' + now() / 1000 + '}');
+	reportMessage(call, level, cut(line, TEXT_MAX));
 }
 
 // --- modules ---
@@ -936,6 +1007,17 @@ function blank(code, start, end)
 	return newEdit(start, end, made);
 }
 
+// What is exported without a name is an expression, and not what the line before goes on with.
+function exportEdits(code, node, edits)
+{
+	const declared = node.declaration, edit = blank(code, node.start, declared ? declared.start : node.end);
+	push(edits, edit);
+	if (!declared || !exec(/^(Function|Class)Declaration$/, declared.type) || declared.id)
+		return;
+	edit.text = ';(' + slice(edit.text, 2);
+	push(edits, newEdit(declared.end, declared.end, ');'));
+}
+
 // What stands in the middle of a cell that is a module, for one that is none. "import" and "$berth" are of one length.
 function importEdits(code, tree, edits, isChecked)
 {
@@ -947,7 +1029,7 @@ function importEdits(code, tree, edits, isChecked)
 		if (node.type === 'ImportExpression' || node.type === 'MetaProperty' && node.meta.name === 'import')
 			push(edits, newEdit(node.start, node.start + 6, '$berth'));
 		if (node.type === 'ExportNamedDeclaration' || node.type === 'ExportDefaultDeclaration')
-			push(edits, blank(code, node.start, node.declaration ? node.declaration.start : node.end));
+			exportEdits(code, node, edits);
 		const names = keys(node);
 		for (let i = 0; i < names.length; i++) {
 			const value = node[names[i]];
@@ -1064,12 +1146,32 @@ const OPTIONS = ['--loader=ts', '--sourcemap=inline', '--target=es2022', '--char
 	'--log-level=error', '--color=false'];
 // What a cell imports is for later ones, too; they would go as unused.
 const KEPT = '--tsconfig-raw={"compilerOptions":{"preserveValueImports":true,"verbatimModuleSyntax":true}}';
+const KEEPING_OPTIONS = [...OPTIONS, KEPT];
+const JSX_OPTIONS = ['--loader=tsx', '--log-level=error', '--color=false'];
+
+// What esbuild makes of it, in the words of spawnSync().
+function runEsbuild(code, options)
+{
+	return spawnSync('esbuild', options, { __proto__: null, input: code, encoding: 'utf8', maxBuffer: 64 * LINE_MAX });
+}
+
+// Why it is no TypeScript. With JSX the reasons are odd ones; what is right with it tells that it was meant.
+function failTranspiled(call, source, code, made)
+{
+	const match = exec(/\[ERROR\] ([^\n]*)[\s\S]*?<stdin>:(\d+):(\d+):/, made.stderr);
+	if (!match) {
+		fail(call, plainError('Error', 'esbuild failed: ' + cut(made.stderr, 2000)));
+		return;
+	}
+	const isJsx = exec(/<[A-Za-z>]/, code) && own(runEsbuild(code, JSX_OPTIONS), 'status') === 0;
+	const why = isJsx ? 'JSX is not supported here: write calls, such as createElement(), in its place' : match[1];
+	fail(call, syntaxError(call, why, source, [+match[2], +match[3] + 1]));
+}
 
 // The JavaScript of it, or null when the call has failed.
 function transpiled(call, source, code)
 {
-	const made = spawnSync('esbuild', call.kind === 'code' ? [...OPTIONS, KEPT] : OPTIONS,
-		{ __proto__: null, input: code, encoding: 'utf8', maxBuffer: 64 * LINE_MAX });
+	const made = runEsbuild(code, call.kind === 'code' ? KEEPING_OPTIONS : OPTIONS);
 	if (hasSignal() || own(made, 'signal') === 'SIGINT') {
 		interrupt(call);
 		return null;
@@ -1082,11 +1184,7 @@ function transpiled(call, source, code)
 		return null;
 	}
 	if (made.status !== 0) {
-		const match = exec(/\[ERROR\] ([^\n]*)[\s\S]*?<stdin>:(\d+):(\d+):/, made.stderr);
-		if (match)
-			fail(call, syntaxError(call, match[1], source, [+match[2], +match[3] + 1]));
-		else
-			fail(call, plainError('Error', 'esbuild failed: ' + cut(made.stderr, 2000)));
+		failTranspiled(call, source, code, made);
 		return null;
 	}
 	const at = lastIndexOf(made.stdout, '//# sourceMappingURL=');
@@ -1193,16 +1291,29 @@ function fail(call, told)
 		interrupt(call);
 		return;
 	}
-	call.told = call.exit || told;
+	if (call.exit) {
+		endByExit(call);
+		return;
+	}
+	call.told = told;
 	end(call, 'error');
 }
 
 function succeed(call)
 {
 	if (call.exit)
-		fail(call, call.exit);
+		endByExit(call);
 	else
 		end(call, 'ok');
+}
+
+function endByExit(call)
+{
+	if (call.outcome)
+		return;
+	if (call.exit.exitCode)
+		call.told = call.exit;
+	end(call, call.told ? 'error' : 'ok');
 }
 
 function interrupt(call)
@@ -1234,19 +1345,72 @@ function flush(call)
 	next();
 }
 
+// Whether what has thrown it was begun by an earlier call, and is none of this one's business. Timers and their like have
+// numbers, which rise. A promise that nobody waits for has none: it counts by the code that has made the error.
+function isOfBefore(call, error)
+{
+	const id = isOnStack ? 0 : executionAsyncId();
+	// What a run begins while it is loaded is its own all the time.
+	const isLoads = call.kind === 'invoke' && id <= lastLoad.firstInvoke;
+	if (isOnStack || id > 1)
+		return id > 1 && id <= call.firstId && !isLoads;
+	const frames = weakGet(framesOf, error) || [];
+	let isFound = false;
+	for (let i = 0; i < frames.length; i++)
+		if (frames[i].source) {
+			isFound = true;
+			if (frames[i].source.url === SCHEME + call.number)
+				return false;
+		}
+	return isFound && call.kind === 'code';
+}
+
 function onUncaught(error)
 {
 	if (error !== null && typeof error === 'object' && error === exitSign)
 		return;
-	if (current && !current.outcome) {
-		fail(current, describe(error));
+	const told = describe(error);
+	if (current && !current.outcome && !isOfBefore(current, error)) {
+		fail(current, told);
 		return;
 	}
-	const told = describe(error);
 	writeAll(2, (isError(error) ? 'Uncaught ' : '') + join(told.traceback, '\n') + '\n');
 }
 
 // --- V8's REPL mode ---
+
+// V8 puts the value of code in an object, with which it resolves a promise: if code has given all objects a `then`, that is
+// called, and the value is gone. So that object does not have it. It is too late for the call that does so itself.
+const BOX = '.repl_result';
+let shield = null;
+
+function hasForeignThen()
+{
+	const found = getOwnPropertyDescriptor(objectPrototype, 'then');
+	return found !== undefined && (own(found, 'get') !== shield || !shield);
+}
+
+function shieldThen()
+{
+	if (!hasForeignThen())
+		return;
+	const found = getOwnPropertyDescriptor(objectPrototype, 'then'), getter = own(found, 'get'), setter = own(found, 'set');
+	let value = own(found, 'value');
+	shield = function () {
+		return hasOwn(this, BOX) ? undefined : getter ? apply(getter, this, []) : value;
+	};
+	quietly(() => defineProperty(objectPrototype, 'then', {
+		__proto__: null, configurable: true, enumerable: found.enumerable, get: shield,
+		set(given) {
+			if (setter)
+				apply(setter, this, [given]);
+			else if (this === objectPrototype)
+				value = given;
+			else
+				define(this, 'then', given);
+		},
+	}));
+}
 
 const waiting = { __proto__: null };
 let messages = 0;
@@ -1275,6 +1439,11 @@ let taken = null;
 function take(remote, f)
 {
 	let argument = '{}';
+	// A string has come as it is; to send it back takes seconds, if it is a large one.
+	if (typeof own(remote, 'value') === 'string') {
+		f(remote.value);
+		return;
+	}
 	if (hasOwn(remote, 'objectId'))
 		argument = '{"objectId":' + stringify(remote.objectId) + '}';
 	else if (hasOwn(remote, 'unserializableValue'))
@@ -1299,11 +1468,11 @@ function evaluate(call, source, code, onValue, conflicts = [])
 			return;
 		const details = own(answer, 'exceptionDetails'), remote = own(answer, 'result');
 		if (!remote) {
-			fail(call, plainError('Error',
-				'The code has run, but what came of it cannot be seen: it broke promises.'));
+			failUnseen(call, 'it broke promises');
 			return;
 		}
 		if (!details) {
+			call.isLost = own(remote, 'type') === 'undefined' && hasForeignThen();
 			take(remote, (value) => onResult(call, value, onValue));
 			return;
 		}
@@ -1328,6 +1497,11 @@ function evaluate(call, source, code, onValue, conflicts = [])
 			fail(call, syntaxError(call, message, source, [details.lineNumber + 1, details.columnNumber + 1]));
 		});
 	});
+}
+
+function failUnseen(call, why)
+{
+	fail(call, plainError('Error', 'The code has run, but what came of it cannot be seen: ' + why + '.'));
 }
 
 // A promise that is the last expression is waited for: nobody could do anything with it.
@@ -1357,6 +1531,8 @@ function onCode(call, source, code)
 {
 	isRun = false;
 	evaluate(call, source, code, (value) => {
+		if (call.isLost)
+			failUnseen(call, 'it gave all objects a `then`');
 		if (value !== undefined && !call.exit)
 			reportResult(call, bundleOf(value), true);
 		succeed(call);
@@ -1366,7 +1542,7 @@ function onCode(call, source, code)
 function onLoad(call, source, code)
 {
 	isRun = true;
-	lastLoad = { __proto__: null, target: null, value: undefined, env: call.env };
+	lastLoad = { __proto__: null, target: null, value: undefined, env: call.env, hasEnv: call.hasEnv, firstInvoke: 0 };
 	global('env', call.env);
 	const tree = exec(/\bexport\b/, code) ? treeOf(code) : null;
 	const isModule = tree ? hasExports(tree) : exec(/^[ \t]*export[ \t{*]/m, code) !== null;
@@ -1399,8 +1575,12 @@ function loadScript(call, source, code)
 	if (isFine)
 		report(call, '"checked":true');
 	evaluate(call, source, code, (value) => {
-		lastLoad.value = value;
-		lastLoad.target = targetOf(module.exports);
+		if (!call.exit) {
+			lastLoad.value = value;
+			lastLoad.target = targetOf(module.exports);
+			if (call.isLost && !lastLoad.target)
+				failUnseen(call, 'it gave all objects a `then`');
+		}
 		succeed(call);
 	});
 }
@@ -1424,7 +1604,8 @@ function loadModule(call, source, code)
 	report(call, '"checked":true');
 	const onError = (error) => fail(call, describe(error));
 	settled(made.link(linkTo), () => settled(made.evaluate(), () => {
-		lastLoad.target = targetOf(made.namespace);
+		if (!call.exit)
+			lastLoad.target = targetOf(made.namespace);
 		succeed(call);
 	}, onError), onError);
 }
@@ -1463,7 +1644,8 @@ function onInvoke(call, what)
 		fail(call, plainError('Error', 'Nothing was loaded that could be invoked.'));
 		return;
 	}
-	const { target, env } = lastLoad, request = own(what, 'request');
+	lastLoad.firstInvoke = lastLoad.firstInvoke || call.firstId;
+	const { target, env, hasEnv } = lastLoad, request = own(what, 'request');
 	if (target && typeof target !== 'function' || target && request && typeof target.fetch === 'function') {
 		fetchBy(call, target, request, env);
 		return;
@@ -1478,7 +1660,9 @@ function onInvoke(call, what)
 			push(args, input[i]);
 	else if (hasOwn(what, 'input'))
 		push(args, input);
-	push(args, env);
+	// Behind what is given, if there is one to give, or if an argument is missing.
+	if (hasEnv || quietly(() => target.length, 0) > args.length)
+		push(args, env);
 	onResultOf(call, apply(target, undefined, args), (value) => reportValue(call, value));
 }
 
@@ -1534,21 +1718,74 @@ function waitFor(call, later, i)
 	});
 }
 
-function jsonOf(value)
+// What stringify() would turn into something else without a word, or null.
+function formless(item)
 {
-	return stringify(value, function (name, item) {
-		if (typeof item !== 'bigint' && typeof item !== 'function' && typeof item !== 'symbol')
-			return item;
-		const holder = name === '' ? 'The value is' : `The value holds, at ${stringify(name)},`;
-		const kind = typeof item === 'bigint' ? 'BigInt' : typeof item;
-		throw new TypeError(`${holder} a ${kind}, which JSON cannot hold.`);
+	if (typeof item === 'number')
+		return isFinite(item) ? null : text(item);
+	if (typeof item === 'bigint')
+		return 'a BigInt';
+	if (typeof item === 'function' || typeof item === 'symbol')
+		return 'a ' + typeof item;
+	if (item === null || typeof item !== 'object')
+		return null;
+	const proto = getPrototypeOf(item);
+	if (proto === objectPrototype || proto === arrayPrototype)
+		return null;
+	for (let i = 0; i < FORMLESS.length; i++)
+		if (FORMLESS[i].test(item))
+			return FORMLESS[i].name;
+	return null;
+}
+
+function isHalved(value)
+{
+	const json = stringify(value);
+	return mended(json) !== json;
+}
+
+// Of the names on the way to a value: ".a[0]".
+function pathOf(names, holders, depth)
+{
+	let path = '';
+	for (let i = 1; i <= depth; i++)
+		path += isArray(holders[i]) ? '[' + names[i] + ']' : exec(/^[A-Za-z_$][\w$]*$/, names[i])
+			? '.' + names[i] : '[' + mended(stringify(names[i])) + ']';
+	return cut(path, 200);
+}
+
+// JSON of a value in which nothing was lost, or an error that says what and where. isByText: halves of characters are
+// looked for, which takes its time.
+function jsonOf(value, isByText = false)
+{
+	// Those that hold the item which is looked at, and the names by which they do.
+	const holders = { __proto__: null }, names = { __proto__: null };
+	let depth = -1;
+	const json = stringify(value, function (name, item) {
+		while (depth >= 0 && holders[depth] !== this)
+			depth--;
+		if (depth < 0)
+			holders[depth = 0] = this;
+		names[depth] = name;
+		const isText = isByText && (isHalved(name) || typeof item === 'string' && isHalved(item));
+		const what = isText ? 'half of a character (a lone surrogate)' : formless(item);
+		if (what) {
+			const path = pathOf(names, holders, depth);
+			throw new TypeError(`The value ${path ? 'holds, at ' + path + ',' : 'is'} ${what}, which JSON cannot hold.`);
+		}
+		if (item !== null && typeof item === 'object')
+			holders[++depth] = item;
+		return item;
 	});
+	if (json !== undefined && !isByText && mended(json) !== json)
+		return jsonOf(value, true);
+	return json;
 }
 
 function reportValue(call, value)
 {
 	if (call.exit) {
-		fail(call, call.exit);
+		endByExit(call);
 		return;
 	}
 	const json = jsonOf(value);
@@ -1559,11 +1796,18 @@ function reportValue(call, value)
 	succeed(call);
 }
 
+function tooLong(message)
+{
+	const error = new RangeError(message);
+	weakSet(tooLongErrors, error, true);
+	return error;
+}
+
 function sendValue(call, json)
 {
 	const length = byteLength(json);
 	if (length > LINE_MAX - 200)
-		throw new RangeError(`The value is ${length} bytes of JSON, and may have ${LINE_MAX - 200}.`);
+		throw tooLong(`The value is ${length} bytes of JSON, and may have ${LINE_MAX - 200}.`);
 	if (depthOf(json) > DEPTH_MAX)
 		throw new RangeError(`The value is nested deeper than ${DEPTH_MAX}.`);
 	report(call, '"value":' + json);
@@ -1573,6 +1817,7 @@ function sendValue(call, json)
 function prepareCall(call, order)
 {
 	const directory = own(order, 'cwd'), env = own(order, 'env');
+	call.hasEnv = env !== undefined;
 	if (directory !== undefined)
 		chdir(directory);
 	if (env) {
@@ -1595,12 +1840,13 @@ function takeOrder(order)
 	const language = own(order, 'language') || 'javascript', number = own(order, 'call');
 	const ending = language === 'typescript' ? '.ts' : '.js';
 	const call = {
-		__proto__: null, number: +number, kind, language, outcome: '', told: null, exit: null, env: {},
+		__proto__: null, number: +number, kind, language, outcome: '', told: null, exit: null, env: {}, hasEnv: false,
 		file: own(order, 'file') || (kind === 'load' ? 'main' : 'cell-' + number) + ending,
-		conflicts: { __proto__: null }, signals: load(shared, SIGNALS),
+		isLost: false, firstId: newAsyncId(), conflicts: { __proto__: null }, signals: load(shared, SIGNALS),
 	};
 	current = call;
 	forgetSignal();
+	shieldThen();
 	try {
 		prepareCall(call, order);
 	} catch (error) {
@@ -1795,15 +2041,27 @@ function keepSignal()
 
 const exitSign = freeze({ __proto__: null, name: 'Exit' });
 
-// Ends the call, not the kernel: what was declared stays.
+// As node itself would end.
+function statusOf(code)
+{
+	const given = code === undefined || code === null ? quietly(() => process.exitCode) : code;
+	const number = given === undefined || given === null ? 0 : toNumber(given);
+	return isFinite(number) ? number & 0xff : 1;
+}
+
+// Ends the call, not the kernel: what was declared stays. Without a failure that is no error.
 function exit(code)
 {
-	const call = current;
-	const message = `process.exit(${code === undefined ? '' : textOf(code)}) was called`;
+	const call = current, status = quietly(() => statusOf(code), 1);
+	const message = `process.exit(${code === undefined ? '' : textOf(code)}) was called: exit status ${status}`;
 	if (call && !call.outcome) {
-		call.exit = plainError('Exit', message);
-		setImmediate(() => fail(call, call.exit));
-	} else {
+		// The first one counts; this one may have caught its sign.
+		if (!call.exit) {
+			call.exit = plainError('ProcessExit', message);
+			call.exit.exitCode = status;
+		}
+		setImmediate(() => endByExit(call));
+	} else if (status) {
 		writeAll(2, message + '\n');
 	}
 	throw exitSign;
@@ -1849,7 +2107,7 @@ arm();
 keepSignal();
 for (const stream of [stdout, stderr])
 	if (stream._handle && stream._handle.setBlocking)
-		makeDirect(stream, stream._handle);
+		makeDirect(stream, stream._handle, stream === stdout ? 'stdout' : 'stderr');
 makeGlobals();
 makeConsole();
 keepAlive();

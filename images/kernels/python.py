@@ -52,7 +52,7 @@ class State:
     flags = 0  # from __future__, of all calls so far
     ast = main = loop = task = None
     run = value = None  # the module that was loaded, and its last expression
-    env = {}
+    env, has_env = {}, False  # of the run, and whether its request has one
 
 
 class Streams:
@@ -61,6 +61,7 @@ class Streams:
     orders = reports = null = -1
     spares = {}
     files = {}
+    writer = _io.FileIO  # what is below stdout and stderr
 
 
 WATCHED = {"linecache", "logging", "matplotlib.pyplot", "subprocess"}
@@ -137,7 +138,7 @@ def plain(value, room, depth=DEPTH_MAX):
         return value
     kind = type(value)
     if issubclass(kind, str):
-        return str.__str__(value)
+        return plain_text(value)
     if issubclass(kind, int):
         if int.bit_length(value) > 14000:
             raise TypeError("an integer of so many digits has no form in JSON")
@@ -153,9 +154,19 @@ def plain(value, room, depth=DEPTH_MAX):
     raise TypeError(f"a value of type {name_of(kind)} has no form in JSON")
 
 
+def plain_text(text):
+    text = str.__str__(text)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise TypeError("half of a character (a lone surrogate) has no form in JSON") from None
+    return text
+
+
 def plain_key(key):
     if type(key) is str:
-        return key
+        return plain_text(key)
     if key is None or issubclass(type(key), (str, int, float)):
         key = plain(key, [1])
         return key if type(key) is str else encode(key).decode()
@@ -199,6 +210,10 @@ def send(line, number, is_last=False):
             raise KeyboardInterrupt
 
 
+class TooLong(ValueError):
+    """No line can hold it."""
+
+
 def report(is_last=False, **what):
     """Of the call that runs; after it nothing can be told any more."""
     number = State.call
@@ -206,7 +221,7 @@ def report(is_last=False, **what):
         return
     line = encode({"call": number, **what})
     if len(line) >= LINE_MAX:
-        raise ValueError(f"{len(line)} bytes are more than can be told: the limit is {LINE_MAX}")
+        raise TooLong(f"{len(line)} bytes are more than can be told: the limit is {LINE_MAX}")
     send(line + b"\n", number, is_last)
 
 
@@ -325,7 +340,8 @@ def set_streams():
         try:
             old.flush()
         except (AttributeError, ValueError, OSError):
-            buffered = (_io.BufferedWriter if fd else _io.BufferedReader)(_io.FileIO(fd, "w" if fd else "r", closefd=False))
+            raw = Streams.writer(fd, "w", closefd=False) if fd else _io.FileIO(fd, "r", closefd=False)
+            buffered = (_io.BufferedWriter if fd else _io.BufferedReader)(raw)
             new = Streams.files[name] = _io.TextIOWrapper(
                 buffered, "utf-8", "backslashreplace" if fd == 2 else "surrogateescape", line_buffering=fd > 0)
             new.mode = "w" if fd else "r"
@@ -429,6 +445,18 @@ def take_back():
         set_recursion_limit(500)
 
 
+def report_error(told):
+    report(error=told)
+
+
+def exit_status(error):
+    """Of SystemExit, as Python itself would end; None of all others."""
+    if not issubclass(type(error), SystemExit):
+        return None
+    code = error.code
+    return int.__and__(code, 0xFF) if issubclass(type(code), int) else int(code is not None)
+
+
 def serve(order):
     State.call, State.is_run, State.is_compiling, State.was_interrupted = order["call"], "code" not in order, False, False
     set_signal(_signal.SIGINT, on_interrupt)
@@ -438,32 +466,37 @@ def serve(order):
         end_child(error)
     take_back()
     late_error = guard(settle)[1]
-    error = late_error if error is None else error
+    error = late_error if error is None or exit_status(error) == 0 else error
+    if exit_status(error) == 0:
+        error = None
     done = "ok"
     if error is not None:
         done = "interrupted" if State.was_interrupted and issubclass(type(error), KeyboardInterrupt) else "error"
-        told = guard(lambda: ERRORS.describe(error))[0] or {"name": name_of(type(error)), "message": "", "traceback": []}
-        report(error=told)
+        told = guard(lambda: ERRORS.describe(error))[0]
+        if told is None or guard(report_error, told, is_armed=False)[1] is not None:
+            report_error({"name": name_of(type(error)), "message": "(it cannot be told)", "traceback": []})
     flush_own()
     report(is_last=True, done=done)
 
 
 def end_child(error):
     """A process that the user's code forked, and that came to the end of it: it is no kernel."""
-    status = 0
-    if issubclass(type(error), SystemExit):
-        status = error.code if type(error.code) is int else error.code is not None
-    elif error is not None:
+    status = exit_status(error) or 0
+    if error is not None and not issubclass(type(error), SystemExit):
         status = 1
         guard(lambda: print(*ERRORS.traceback_lines(error), sep="\n", file=Streams.files["stderr"]))
     guard(flush_all)
-    leave(status & 0xFF)
+    leave(status)
 
 
 def forked():
     State.call = State.task = State.loop = None
-    close(Streams.orders)
-    close(Streams.reports)
+    for fd in (Streams.orders, Streams.reports):
+        try:
+            close(fd)
+        except OSError:
+            pass  # a daemon has closed all that it found
+    Streams.orders = Streams.reports = -1  # in its own children they are somebody else's
 
 
 def hide(fd):

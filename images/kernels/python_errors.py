@@ -68,11 +68,21 @@ def place_of(error):
     return {"file": code.co_filename, "line": line, "column": column or len(text) - len(text.lstrip()) + 1}
 
 
+def checked_place(place):
+    """Without what has the wrong form: whoever raises a SyntaxError says whatever it likes."""
+    file = place.get("file")
+    numbers = {key: place.get(key) for key in ("line", "column")}
+    checked = {key: number for key, number in numbers.items() if type(number) is int and 0 < number < 1 << 31}
+    if issubclass(type(file), str) and str.__len__(file):
+        checked["file"] = cut(str.__str__(file), TRACEBACK_LINE_MAX)
+    return checked
+
+
 def message_of(error):
-    if issubclass(type(error), SystemExit) and error.code is None:
-        return ""
+    if issubclass(type(error), SystemExit) and issubclass(type(error.code), int):
+        return f"exit status {kernel.exit_status(error)}"
     try:
-        return str(error.msg if issubclass(type(error), SyntaxError) else error)
+        return str.__str__(str(error.msg if issubclass(type(error), SyntaxError) else error))
     except Exception:
         return "(it has no text)"
 
@@ -80,8 +90,12 @@ def message_of(error):
 def describe(error):
     name = name_of(type(error))
     told = {"name": name, "message": cut(message_of(error), MESSAGE_MAX)}
-    place = place_of(error)
-    told.update({key: place[key] for key in place if place[key]})
+    place = checked_place(place_of(error))
+    told.update(place)
+    if (status := kernel.exit_status(error)) is not None:
+        told["exit_code"] = status
+    if type(error) is kernel.TooLong:
+        told["name"], told["too_long"] = "ValueError", True
     if State.is_compiling:
         told["is_syntax"] = True
     if any(is_network(one) for one in related(error)):
@@ -89,6 +103,6 @@ def describe(error):
     try:
         told["traceback"] = kernel.with_own_path(traceback_lines, error)
     except Exception:
-        at = f"  File \"{place['file']}\", line {place['line']}" if place.get("line") else ""
+        at = f"  File \"{place.get('file')}\", line {place['line']}" if place.get("line") else ""
         told["traceback"] = ["Traceback (most recent call last):", at, f"{name}: {told['message']}"]
     return told

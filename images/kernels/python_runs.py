@@ -3,26 +3,40 @@
 A part of python.py, its `kernel`.
 """
 
+import gc
+from codecs import getincrementaldecoder
+
 builtins, sys = kernel.builtins, kernel.sys
 SOURCES, State, cut, name_of, report = kernel.SOURCES, kernel.State, kernel.cut, kernel.name_of, kernel.report
 
+write_file = kernel._io.FileIO.write
+is_collecting, stop_collecting, start_collecting = gc.isenabled, gc.disable, gc.enable
+
+REPORTS = "reports"
+CODE, MANY = type((lambda: None).__code__), 1 << 30
 LEVELS = (40, "error"), (30, "warn"), (20, "info")
 
 
 def do_load(order):
     """Like a script that is run, or, if it has a main, like a module that is imported."""
     State.run = State.value = None
+    route_output()
     first, last, _, names = kernel.compile_code(order["load"], order.get("file") or "main.py", 0)
     report(checked=True)
     module = kernel.MODULE("__run__" if "main" in names else "__main__")
     sys.modules[module.__name__] = module
-    module.__builtins__, State.env = builtins, dict(order.get("env") or {})
+    module.__builtins__, State.env, State.has_env = builtins, dict(order.get("env") or {}), "env" in order
     module.env = State.env
     kernel.load_module("warnings").showwarning = show_warning
     if "logging" in sys.modules:
         watch_log(sys.modules["logging"])
-    State.value = kernel.run_code(first, last, module.__dict__)
-    State.run = module
+    try:
+        State.value = kernel.run_code(first, last, module.__dict__)
+        State.run = module
+    except SystemExit as error:
+        if kernel.exit_status(error) != 0:
+            raise
+        State.run = kernel.MODULE("__run__")  # it has nothing to be called, and no value
 
 
 def do_invoke(order):
@@ -30,31 +44,138 @@ def do_invoke(order):
         raise LookupError("there is no code that was loaded")
     asked, space = order["invoke"], State.run.__dict__
     function, given, value = space.get("main"), [], State.value
+    is_handler = "request" in asked and "fetch" in space
     if "request" in asked:
         function, given = space.get("fetch", function), [asked["request"]]
     elif "input" in asked:
         given = asked["input"] if type(asked["input"]) is list else [asked["input"]]
     if callable(function):
-        value = call_with(function, given)
+        value = call_with(function, given, is_handler or State.has_env)
         if hasattr(type(value), "__await__"):
             value = kernel.LOOP.wait_for(value)
     if value is None:
         report(value=None, nothing=True)
     else:
-        report(value=kernel.plain(value, [kernel.LINE_MAX]))
+        report(value=plain_whole(value))
 
 
-def call_with(function, given):
-    """With env behind what is given, unless it has no place for that."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return function(*given, State.env)
-    places = code.co_argcount - (getattr(function, "__self__", None) is not None)
-    if "env" in code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]:
+def plain_whole(value):
+    """All of it as JSON has it, or an error that says what has no such form, and where."""
+    try:
+        return kernel.plain(value, [kernel.LINE_MAX])
+    except TypeError as error:
+        path, why = path_to(value, str(error), kernel.DEPTH_MAX)
+        if "contains itself" in why:
+            raise
+        raise TypeError(f"{why}, at {cut(path, 200)} of the result" if path else why) from None
+
+
+def path_to(value, why, depth):
+    """To the part of it that has no form in JSON, as text, and why it has none."""
+    items = ()
+    if issubclass(type(value), (list, tuple)):
+        items = enumerate(value)
+    elif issubclass(type(value), dict):
+        items = ((kernel.plain_key(key), item) for key, item in value.items())
+    try:
+        for key, item in items if depth else ():
+            try:
+                kernel.plain(item, [kernel.LINE_MAX], depth - 1)
+            except TypeError as error:
+                path, why = path_to(item, str(error), depth - 1)
+                return f"[{key!r}]{path}", why
+    except TypeError:
+        pass  # a key
+    return "", why
+
+
+def call_with(function, given, has_env):
+    """With env behind what is given, if there is one to give and a place for it, or if an argument is missing."""
+    least, most, named = places_of(function)
+    if named == "needed" or named and has_env:
         return function(*given, env=State.env)
-    if code.co_flags & 4 or len(given) < places:
+    if len(given) < (most if has_env else least):
         return function(*given, State.env)
     return function(*given)
+
+
+def places_of(function):
+    """How many arguments it needs by position, how many it takes, and whether there is an `env` by name alone."""
+    code = getattr(function, "__code__", None)
+    if type(code) is not CODE or hasattr(function, "__wrapped__"):
+        return kernel.with_own_path(places_by_signature, function)
+    bound = getattr(function, "__self__", None) is not None
+    most, names = code.co_argcount, code.co_varnames
+    least = max(most - len(function.__defaults__ or ()) - bound, 0)
+    named = "env" in names[most:most + code.co_kwonlyargcount]
+    if named and "env" not in (function.__kwdefaults__ or {}):
+        named = "needed"
+    return least, MANY if code.co_flags & 4 else most - bound, named
+
+
+def places_by_signature(function):
+    """Of what is no plain function. `inspect` takes longer to load than most runs to run."""
+    inspect = __import__("inspect")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 0, MANY, False
+    by_place = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    is_open = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    named = next((p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name == "env"), False)
+    if named:
+        named = "needed" if named.default is named.empty else True
+    return sum(p.default is p.empty for p in by_place), MANY if is_open else len(by_place), named
+
+
+class Output(kernel._io.FileIO):
+    """Standard output or standard error.
+
+    As long as all is said by one of them it goes to the pipe, where also children print. Once there is something on the
+    other one, or a message, all is reported: nobody could tell in which order it was said.
+    """
+
+    way = None  # which one that was, and REPORTS from then on
+
+    def __init__(self, fd, *arguments, **options):
+        super().__init__(fd, *arguments, **options)
+        self.name_of_log, self.decoder = ("stdout" if fd == 1 else "stderr"), getincrementaldecoder("utf-8")("replace")
+
+    def write(self, data):
+        number = State.call
+        if Output.way == self.name_of_log or number is None or kernel.getpid() != kernel.PID:
+            return write_file(self, data)
+        if Output.way is None:
+            Output.way = self.name_of_log
+            return write_file(self, data)
+        Output.way = REPORTS
+        was_enabled = is_collecting()
+        stop_collecting()  # a destructor that prints could not, within a write
+        try:
+            data = bytes(data)
+            text = self.decoder.decode(data)
+            for at in range(0, len(text), kernel.TEXT_MAX):
+                message = kernel.encode_basestring(text[at:at + kernel.TEXT_MAX])
+                line = f'{{"call":{number},"log":{{"level":"{self.name_of_log}","message":{message},"time":{kernel.now()}}}}}\n'
+                kernel.send(line.encode(), number)
+        finally:
+            if was_enabled:
+                start_collecting()
+        return len(data)
+
+
+def route_output():
+    if kernel.Streams.writer is not Output:
+        kernel.Streams.writer = Output
+        for name in ("stdout", "stderr"):
+            kernel.Streams.files.pop(name).flush()
+        kernel.set_streams()
+
+
+def tell(level, message, time):
+    kernel.flush_own()  # what was printed before comes before it
+    Output.way = REPORTS
+    report(log={"level": level, "message": cut(message, kernel.TEXT_MAX), "time": time})
 
 
 def watch_log(logging):
@@ -65,7 +186,7 @@ def watch_log(logging):
             if record.levelno < logging.WARNING and record.pathname not in SOURCES:
                 return
             level = next((name for least, name in LEVELS if record.levelno >= least), "debug")
-            report(log={"level": level, "message": cut(self.format(record), kernel.TEXT_MAX), "time": record.created})
+            tell(level, self.format(record), record.created)
 
     root = logging.getLogger()
     if not any(name_of(type(handler)) == "Reporter" for handler in root.handlers):
@@ -76,6 +197,6 @@ def watch_log(logging):
 def show_warning(message, category, filename, lineno, file=None, line=None):
     text = f"{filename}:{lineno}: {name_of(category)}: {message}"
     if file is None and State.is_run and State.call is not None:
-        report(log={"level": "warn", "message": cut(text, kernel.TEXT_MAX), "time": kernel.now()})
+        tell("warn", text, kernel.now())
     else:
         (file or sys.stderr).write(text + "\n")

@@ -127,11 +127,12 @@ static void test_reports(void)
 	check(parse("{\"call\": 3, \"value\": [1]}") == 0 && !report.is_nothing);
 	check(parse("{\"call\": 4, \"error\": {\"name\": \"E\", \"message\": \"\", "
 		    "\"traceback\": [\"a\\u0000\", \"b\"], \"file\": \"c.py\", \"line\": 2, "
-		    "\"column\": 5, \"is_syntax\": true, \"blocked\": \"network\", "
-		    "\"too_long\": true}}") == 0);
+		    "\"column\": 5, \"is_syntax\": true, \"exit_code\": 4, \"blocked\": "
+		    "\"network\", \"too_long\": true}}") == 0);
 	check(report.error.is_too_long);
 	check(report.kind == KERNEL_ERROR && report.error.line == 2 && report.error.column == 5);
 	check(report.error.traceback.len == 2 && report.error.is_syntax);
+	check(report.error.exit_code == 4);
 	check_str(report.error.blocked.at, "network");
 	check(parse("{\"call\": 5, \"done\": \"interrupted\"}") == 0);
 	check(report.kind == KERNEL_DONE && report.done == KERNEL_DONE_INTERRUPTED);
@@ -163,6 +164,9 @@ static void test_refused(void)
 		"{\"call\": 1, \"error\": {\"name\": \"E\"}}",
 		"{\"call\": 1, \"error\": {\"name\": \"E\", \"message\": \"\", \"line\": -1}}",
 		"{\"call\": 1, \"error\": {\"name\": \"\", \"message\": \"\", \"traceback\": 1}}",
+		"{\"call\": 1, \"error\": {\"name\": \"E\", \"message\": \"\", \"exit_code\": 0}}",
+		"{\"call\": 1, \"error\": {\"name\": \"E\", \"message\": \"\", \"exit_code\": "
+		"256}}",
 		"{\"call\": 1, \"log\": {\"message\": \"\"}}",
 		"{\"call\": 1, \"log\": {\"level\": \"\", \"message\": \"\", \"time\": 1e999}}",
 		"{\"call\": 1, \"value\": nan}",
