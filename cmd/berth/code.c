@@ -348,6 +348,19 @@ static const struct flag flags[] = {
 	{ NULL },
 };
 
+const struct example code_exit_codes[] = {
+	{ "0",   "it completed" },
+	{ "1",   "the code failed: an error, or of a run any limit but those below, or a test" },
+	{ "124", "its time was over, or that of `runs wait --timeout`" },
+	{ "130", "it was interrupted, as by Ctrl-C" },
+	{ "137", "it ran out of memory" },
+	{ "152", "it used all its processor time" },
+	{ "159", "it was killed for a forbidden system call" },
+	{ "other", "the code's own, if it ended its interpreter in a context; 128 and a signal's number" },
+	{ "125", "Berth could not: no daemon, a wrong line, no such sandbox or run, an unsupported limit; cancelled, stopped or lost" },
+	{ NULL },
+};
+
 static const struct example examples[] = {
 	{ "echo 'x = 6 * 7' | berth code box",         "Python, if nothing says otherwise" },
 	{ "echo 'x' | berth code box",                 "42: what was defined lasts" },
@@ -372,10 +385,7 @@ const struct verb verb_code = {
 		"can\n"
 		"(kitty's and iTerm2's ways), and is saved as result-1.png or the next name that "
 		"is\n"
-		"free elsewhere. An error goes to standard error, and the code is 1; 124 when "
-		"time\n"
-		"is over, 137 when memory is, 130 when it was interrupted, as by Ctrl-C; the\n"
-		"code's own if it ended its interpreter; 125 if it was Berth that failed.\n"
+		"free elsewhere. An error goes to standard error.\n"
 		"\n"
 		"With --run there is no ID: the code runs in a fresh sandbox, of which nothing\n"
 		"stays but what `berth runs` tells. What it exports as a function (Python: "
@@ -385,5 +395,6 @@ const struct verb verb_code = {
 		"it prints and logs comes line by line, while it runs. Ctrl-C cancels it.",
 	.flags = flags,
 	.examples = examples,
+	.exit_codes = code_exit_codes,
 	.run = run,
 };

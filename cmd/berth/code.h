@@ -14,7 +14,11 @@
 #define CODE_MAX         (8 * 1024 * 1024)
 #define CODE_CONTEXT_MAX 64
 
-enum { CODE_EXIT_TIMEOUT = 124, CODE_EXIT_OOM = 137, CODE_EXIT_SYS = 159 };
+/* Of limits: as a shell tells of SIGKILL, SIGXCPU and SIGSYS. */
+enum { CODE_EXIT_TIMEOUT = 124, CODE_EXIT_OOM = 137, CODE_EXIT_CPU = 152, CODE_EXIT_SYS = 159 };
+
+/* What `berth code`, `repl` and `runs wait` exit with, for people. */
+extern const struct example code_exit_codes[];
 
 struct code_call {
 	const struct globals *globals;

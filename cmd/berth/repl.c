@@ -319,8 +319,9 @@ const struct verb verb_repl = {
 		"\n"
 		"Without a terminal there is no prompt, and the exit code is that of the last "
 		"piece\n"
-		"that failed, as `berth code` has it.",
+		"that failed.",
 	.flags = flags,
 	.examples = examples,
+	.exit_codes = code_exit_codes,
 	.run = run,
 };

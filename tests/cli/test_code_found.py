@@ -1,0 +1,51 @@
+"""What newcomers found in code, repl and runs, against a daemon that says what it likes."""
+
+from harness import check, equal, main
+from test_code import FAILED, RUN, put, serve
+
+
+def run_codes(place):
+    """How a run ended, and what it was that failed: the code, or Berth."""
+    api = serve(place)
+    put(place, "x.py", "1")
+    for error, code in (("CODE_ERROR", 1), ("SANDBOX_OUTPUT_LIMIT", 1), ("SANDBOX_DISK_LIMIT", 1), ("SANDBOX_NETWORK_BLOCKED", 1),
+                        ("SANDBOX_MEMORY_LIMIT", 137), ("SANDBOX_CPU_LIMIT", 152), ("SANDBOX_SECURITY_VIOLATION", 159),
+                        ("unsupported", 125), ("start_failed", 125), ("internal", 125)):
+        api.runs = {"new": {**FAILED, "error": {"code": error, "message": "m"}}}
+        equal(place.run("code", "--run", "x.py").returncode, code, error)
+        equal(place.run("runs", "wait", "r2").returncode, code, error)
+        r = place.run("runs", "wait", "--json", "r2")
+        equal((r.returncode, error in r.stdout), (code, True), error)
+    for end, code in (("cpu_limit", 152), ("security_violation", 159), ("bad_report", 1)):
+        api.end = {"reason": end}
+        equal(place.run("code", "box", "x.py").returncode, code, end)
+    for line, code in ((["wait", "none"], 125), (["show", "none"], 1), (["logs", "none"], 1), (["cancel", "none"], 1)):
+        r = place.run("runs", *line)
+        equal((r.returncode, r.stdout, r.stderr), (code, "", "berth: there is no such run (not_found)\n"), line)
+
+
+def no_daemon(place):
+    """Nobody answers, or not to the end."""
+    api = serve(place)
+    api.runs = {"r1": RUN}
+    api.breaks = True
+    equal(place.run("runs", "wait", "r1").returncode, 125, "it has gone away")
+    place.env["BERTH_SOCKET"] = place.path("none.sock")
+    for line, code in ((["runs", "wait", "r1"], 125), (["runs", "show", "r1"], 3), (["runs"], 3), (["code", "--run", "x.py"], 125)):
+        put(place, "x.py", "1")
+        r = place.run(*line)
+        equal((r.returncode, "no berthd answers" in r.stderr), (code, True), (line, r.stderr))
+
+
+def told_codes(place):
+    """The table of exit codes is the same wherever it stands."""
+    tables = []
+    for verb in ("code", "repl", "runs"):
+        tables.append(place.run("help", verb).stdout.split("Exit codes:\n")[1].split("\n\n")[0])
+    equal(tables[1:], tables[:1] * 2)
+    for code in ("0", "1", "124", "125", "130", "137", "152", "159"):
+        check(f"\n  {code} " in "\n" + tables[0], code)
+
+
+if __name__ == "__main__":
+    main([("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
