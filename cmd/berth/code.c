@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "cmd/berth/code_language.h"
 #include "cmd/berth/run_follow.h"
 #include "cmd/berth/screen.h"
 #include "cmd/berth/session.h"
@@ -33,44 +34,6 @@ enum {
 	CODE_PIDS,
 	CODE_DISK,
 };
-
-/* clang-format off */
-static const struct {
-	const char *ending;
-	enum kernel_language language;
-} endings[] = {
-	{ ".py",   KERNEL_PYTHON },     { ".js",  KERNEL_JAVASCRIPT },
-	{ ".mjs",  KERNEL_JAVASCRIPT }, { ".cjs", KERNEL_JAVASCRIPT },
-	{ ".ts",   KERNEL_TYPESCRIPT }, { ".mts", KERNEL_TYPESCRIPT },
-	{ ".sh",   KERNEL_BASH },       { ".bash", KERNEL_BASH },
-};
-
-/* In a #! line; the first that is found counts. */
-static const struct {
-	const char *word;
-	enum kernel_language language;
-} interpreters[] = {
-	{ "python",  KERNEL_PYTHON },     { "ts-node", KERNEL_TYPESCRIPT },
-	{ "tsx",     KERNEL_TYPESCRIPT }, { "node",    KERNEL_JAVASCRIPT },
-	{ "bash",    KERNEL_BASH },       { "/sh",     KERNEL_BASH },
-	{ " sh",     KERNEL_BASH },
-};
-/* clang-format on */
-
-/* What it says of itself, or python. */
-static const char *guess_language(const char *file, struct str code)
-{
-	const char *dot = file ? strrchr(file, '.') : NULL;
-	struct str rest = code, line = str_cut(&rest, '\n');
-
-	for (size_t i = 0; dot && i < array_len(endings); i++)
-		if (strcmp(dot, endings[i].ending) == 0)
-			return kernel_language_name(endings[i].language);
-	for (size_t i = 0; str_starts_with(line, STR("#!")) && i < array_len(interpreters); i++)
-		if (memmem(line.at, line.len, interpreters[i].word, strlen(interpreters[i].word)))
-			return kernel_language_name(interpreters[i].language);
-	return kernel_language_name(KERNEL_PYTHON);
-}
 
 /* NULL: standard input. */
 static int read_source(const char *file, struct buf *out)
@@ -323,7 +286,9 @@ static int run(const struct call *call)
 		return r;
 	code.code = (struct str){buf_at(&source), buf_len(&source)};
 	if (!code.language && !code.context)
-		code.language = guess_language(file, code.code);
+		code.language = code_language(file, code.code);
+	if (!code.language && !code.context)
+		return EXIT_NOT_RUN;
 	if (file)
 		code.file = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
 	return is_run ? run_alone(call, &code) : run_in_context(call, &code);
@@ -331,7 +296,7 @@ static int run(const struct call *call)
 
 /* clang-format off */
 static const struct flag flags[] = {
-	[CODE_LANG]     = { "--lang",     "LANGUAGE",   "python, javascript, typescript or bash, if the file does not tell", "-l" },
+	[CODE_LANG]     = { "--lang",     "LANGUAGE",   "python, javascript, typescript or bash, if neither the name of the file nor its #! line tells", "-l" },
 	[CODE_CONTEXT]  = { "--context",  "CONTEXT",    "in this context (the language's own)", "-c" },
 	[CODE_ENV]      = { "--env",      "NAME=VALUE", "set a variable, in a context made for this call; NAME alone passes ours on", "-e" },
 	[CODE_TIMEOUT]  = { "--timeout",  "DURATION",   "interrupt it after so long: 500ms, 30s, 10m" },
@@ -362,7 +327,7 @@ const struct example code_exit_codes[] = {
 };
 
 static const struct example examples[] = {
-	{ "echo 'x = 6 * 7' | berth code box",         "Python, if nothing says otherwise" },
+	{ "echo 'x = 6 * 7' | berth code box",         "Python, if there is no name with an ending and no #! line" },
 	{ "echo 'x' | berth code box",                 "42: what was defined lasts" },
 	{ "berth code box plot.py",                    "a figure is shown, or saved as result-1.png" },
 	{ "berth code -l js -c work box -",            "in a context of your own" },

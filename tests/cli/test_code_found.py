@@ -1,5 +1,7 @@
 """What newcomers found in code, repl and runs, against a daemon that says what it likes."""
 
+import os
+
 from harness import check, equal, main
 from test_code import FAILED, RUN, put, serve
 
@@ -47,5 +49,28 @@ def told_codes(place):
         check(f"\n  {code} " in "\n" + tables[0], code)
 
 
+def languages(place):
+    """What names a language that is not known is refused; what names none is Python."""
+    api = serve(place)
+    os.mkdir(place.path("v1.rb"))
+    for name, text, wanted in (("A.PY", "1", "python"), ("x.rb", "#!/usr/bin/env -S A=1 python3.11 -u\n1", "python"), ("f.sh", "#!/usr/bin/perl\n", "bash"),
+                               ("g", "#!/opt/perl/bin/node\n", "javascript"), ("h", "#! /bin/dash\n", "bash"), (".rc", "1", "python"),
+                               ("i", "# perl\n", "python"), ("v1.rb/j", "1", "python"), ("./k", "1", "python"), ("l.", "1", "python")):
+        r = place.run("code", "box", put(place, name, text))
+        equal((r.returncode, r.stderr, api.calls[-1]["language"]), (0, "", wanted), name)
+    count = len(api.calls)
+    for name, text, told in (("foo.rb", "1", ".rb"), ("m", "#!/usr/bin/perl -w\n1", "perl"), ("n.v2", "#!/opt/node/bin/ruby\n", "ruby"),
+                             ("o", "#!/usr/bin/env nodemon\n", "nodemon"), ("p.py.bak", "1", ".bak"), ("q.\x1b", "1", ".?")):
+        for line in (["box", put(place, name, text)], ["--run", name]):
+            r = place.run("code", *line)
+            equal((r.returncode, r.stdout), (125, ""), name)
+            equal(r.stderr, f"berth: no language is known by `{told}`: say --lang python, javascript, typescript or bash\n", name)
+        r = place.run("code", "--lang", "bash", "box", name)
+        equal((r.returncode, api.calls.pop()["language"]), (0, "bash"), name)
+    r = place.run("code", "box", input="#!/usr/bin/perl\n")
+    equal((r.returncode, "`perl`" in r.stderr, len(api.calls)), (125, True, count), r.stderr)
+    equal(place.run("code", "-c", "work", "box", "foo.rb").returncode, 0, "a context has its language")
+
+
 if __name__ == "__main__":
-    main([("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
+    main([("languages that are not known", languages), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
