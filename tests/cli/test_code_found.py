@@ -6,6 +6,40 @@ from harness import check, equal, main
 from test_code import FAILED, RUN, put, serve
 
 
+# Each is whole with its last line, and not before it, as bash has it.
+BASH = [
+    "a=1\n", "for i in 1 2\ndo\necho $i\ndone\n", "for i in 1 2; do\necho $i; done\n", "while read x\ndo\n:\ndone </dev/null\n",
+    "until true\ndo :; done\n", "if true\nthen\necho fi\nelif x; then y\nelse\nz\nfi\n", "cat <<EOF\nfor i in 1\nif\nEOF\n",
+    "cat <<-'A B'\n\tx $(\n\tA B\n", "cat <<A; cat <<B\na\nA\nb\nB\n", "cat <<\\EOF | wc\n'\nEOF\n", "echo $((1<<2))\n",
+    "((a = 1 << 2))\n", "cat <<< 'a'\n", "echo \"a\n$(echo \"b\n)\")\n\"\n", "echo 'a\n\nb'\n", "echo $'a\\'\nb'\n",
+    "echo ${#a} a#b # 'c\n", "echo `date\n`\n", "echo a |\nwc\n", "true &&\nfalse\n", "true ||\n# comment\ntrue\n", "sleep 0 &\n",
+    "f()\n{\necho\n}\n", "f () ( echo\n)\n", "function g\n{\n:\n}\n", "function h { :\n}\n",
+    "case a in\na) echo;;\n(b) echo\n;;\nif|for) if x; then y; fi;;\n*) case b in c) ;; esac\nesac\n", "case a in a) echo;; esac\n",
+    "case x\nin\nesac\n", "a=(1\nif\n2)\n", "a=()\n", "a+=(x)\n", "[[ a == b &&\nc < d ]]\n", "if [[ a =~ ^(b|c)$ ]]; then\n:\nfi\n",
+    "(cd /\nls)\n", "{ echo\n}\n", "echo if then for done { }\n", "echo $(x) if\n", "for ((i=0;i<3;i++))\ndo :; done\n",
+    "for ((i=0;i<3;i++)) {\n:\n}\n", "for ((i=0;i<3;i++)); do echo $i; done\n", "select x in a b\ndo break; done\n", "echo a\\\nb\n",
+    "echo \"it's\"\n", "echo ${a:-\"x\n\"}\n", "diff <(echo a\n) <(echo b)\n", "echo a >&2 2>&1 &>/dev/null\n", "! true\n",
+    "time for i in 1\ndo :\ndone\n", "x=$(cat <<E\n)\nE\n)\n", "while :; do break; done | cat\n", "if true; then { echo; } fi\n",
+    "echo $\n", "echo \"$\"\n", "echo {a,b} }\n", "fi\n", ")\n", "done\n", "if ((1)) then\nif true; then :; fi\nfi\n", "echo @(a|b)\n",
+    "foo;\n", "$if\n", "\"if\"\n", "a=\"x\ny\" b=2\n", "let x=1\n", "echo $((1 + (2\n)))\n", "PATH=$PATH:/x\n", "\\if\n",
+    "if\ttrue\nthen\t:\nfi\n",
+    "case $x in\n  foo|bar)\n    for i in 1 2\n    do\n      cat <<E\ndone\nE\n    done\n    ;&\n  *)\n    f() { echo; }\n    ;;&\nesac\n",
+    "while true; do\n  case $1 in a) break ;; esac\ndone\n",
+]
+
+
+def bash(place):
+    """Commands of bash are not cut apart, and do not wait for what need not come."""
+    api = serve(place)
+    r = place.run("repl", "-l", "bash", "box", input="".join(BASH))
+    equal((r.returncode, r.stderr), (0, ""))
+    equal([c["code"] for c in api.calls], BASH)
+    for text in ("for i in 1\n", "cat <<E\n", "echo 'a\n", "echo a |\n", "f()\n", "case a in\n", "echo \\\n", "(" * 1000 + "\n", "cat " + "<<E " * 100 + "\n"):
+        api.calls.clear()
+        place.run("repl", "-l", "bash", "box", input=text)
+        equal([c["code"] for c in api.calls], [text], "the end ends it")
+
+
 def run_codes(place):
     """How a run ended, and what it was that failed: the code, or Berth."""
     api = serve(place)
@@ -73,4 +107,4 @@ def languages(place):
 
 
 if __name__ == "__main__":
-    main([("languages that are not known", languages), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
+    main([("languages that are not known", languages), ("commands of bash", bash), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
