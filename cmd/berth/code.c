@@ -14,9 +14,11 @@
 #include "cmd/berth/session.h"
 #include "cmd/berth/settings.h"
 #include "proto/kernel.h"
+#include "proto/run_request.h"
 #include "proto/units.h"
 
-#define BODY_MAX (6 * CODE_MAX)
+#define READ_MAX   (64 * 1024)
+#define STDIN_NAME "standard input"
 
 enum {
 	CODE_LANG,
@@ -35,23 +37,20 @@ enum {
 	CODE_DISK,
 };
 
-/* NULL: standard input. */
+/* NULL: standard input. The buffer takes what is too long, by a read. */
 static int read_source(const char *file, struct buf *out)
 {
 	cleanup_fd int opened = file ? open(file, O_RDONLY | O_CLOEXEC) : -1;
 	int fd = file ? opened : STDIN_FILENO;
-	struct screen_text name = screen_text(str_of(file ? file : "standard input"));
+	struct screen_text name = screen_text(str_of(file ? file : STDIN_NAME));
 	ssize_t n;
 
 	do {
-		char *room = buf_room(out, 64 * 1024);
+		char *room = buf_room(out, READ_MAX);
 
-		if (!room) {
-			usage_error("%s is too long: %d MiB are the most", name.text,
-				    CODE_MAX / 1024 / 1024);
-			return EXIT_NOT_RUN;
-		}
-		n = fd < 0 ? -1 : read(fd, room, 64 * 1024);
+		if (!room)
+			break;
+		n = fd < 0 ? -1 : read(fd, room, READ_MAX);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
@@ -61,6 +60,18 @@ static int read_source(const char *file, struct buf *out)
 		buf_added(out, (size_t)n);
 	} while (n != 0);
 	return EXIT_OK;
+}
+
+static int check_source(const char *file, bool is_run, struct str code)
+{
+	bool is_text = utf8_valid_len(code) == code.len;
+	struct err err;
+
+	if (is_text && code.len <= (is_run ? RUN_CODE_MAX : CODE_MAX))
+		return EXIT_OK;
+	code_refuse(&err, is_text ? -EMSGSIZE : -EILSEQ, file ? file : STDIN_NAME, is_run);
+	screen_error("%s", err.sentence);
+	return EXIT_NOT_RUN;
 }
 
 /* --- in a context --- */
@@ -102,7 +113,7 @@ static int write_input(struct json_writer *w, struct arena *arena, const char *i
 	cleanup(buf_close) struct buf wrapped;
 	struct str value = {NULL, 0};
 
-	buf_init(&wrapped, BODY_MAX);
+	buf_init(&wrapped, RUN_BODY_MAX);
 	if (!input)
 		return 0;
 	/* The new line ends whatever is meant to end this before its end. */
@@ -161,6 +172,11 @@ static int put_run(const struct call *call, const struct code_call *code, struct
 		return r;
 	json_object_end(&w);
 	r = json_writer_end(&w, &haul->body);
+	if (r == -EMSGSIZE)
+		return haul_fail(haul, r,
+				 "--input and variables are too long: with the code they may have "
+				 "%d MiB, as JSON",
+				 RUN_BODY_MAX / 1024 / 1024);
 	return r < 0 ? settings_unwritten(r, &haul->err) : 0;
 }
 
@@ -208,7 +224,7 @@ static int run_alone(const struct call *call, const struct code_call *code)
 		return EXIT_NOT_RUN;
 	arena_init(&arena, RUN_ARENA_MAX);
 	buf_close(&haul.body);
-	buf_init(&haul.body, BODY_MAX);
+	buf_init(&haul.body, RUN_BODY_MAX);
 	r = put_run(call, code, &haul, &arena);
 	if (r == 0)
 		r = call->globals->json ? ask_whole(&haul, &arena, &run)
@@ -270,7 +286,8 @@ static int run(const struct call *call)
 	cleanup(buf_close) struct buf source;
 	int r;
 
-	buf_init(&source, CODE_MAX);
+	/* buf_room() wants room for a whole read. */
+	buf_init(&source, (is_run ? RUN_CODE_MAX : CODE_MAX) + READ_MAX);
 	if (file && strcmp(file, "-") == 0)
 		file = NULL;
 	if (check(call, &code) != EXIT_OK ||
@@ -282,6 +299,8 @@ static int run(const struct call *call)
 		return EXIT_NOT_RUN;
 	}
 	r = read_source(file, &source);
+	if (r == EXIT_OK)
+		r = check_source(file, is_run, (struct str){buf_at(&source), buf_len(&source)});
 	if (r != EXIT_OK)
 		return r;
 	code.code = (struct str){buf_at(&source), buf_len(&source)};

@@ -129,13 +129,6 @@ def languages(place):
     r = place.run("code", "--env", "A=1", "--env", "A=2", "--env", "HOME", "box", input="2")
     equal((r.returncode, api.calls[-1]["context"]), (0, "made"), r.stderr)
     equal(api.contexts, [("POST", [], {"language": "python", "env": {"A": "2", "HOME": place.dir}}), ("DELETE", ["made"], {})])
-    with open(place.path("big.py"), "wb") as file:
-        file.write(b"#" * (8 << 20) + b"\n")
-    equal(place.run("code", "box", "big.py").returncode, 125, "too long")
-    with open(place.path("bytes.py"), "wb") as file:
-        file.write(b"'\xff'")
-    r = place.run("code", "box", "bytes.py")
-    equal((r.returncode, "UTF-8" in r.stderr), (125, True), r.stderr)
 
 
 def shows(place):

@@ -40,6 +40,28 @@ def bash(place):
         equal([c["code"] for c in api.calls], [text], "the end ends it")
 
 
+def sizes(place):
+    """One limit, told with what is too long and what to do."""
+    api = serve(place)
+    api.runs = {"new": RUN}
+    context = "is too long: code may have 4 MiB, as JSON; copy what it works on with `berth cp`, and read that"
+    run = "is too long: the code of a run may have 1 MiB; give it what it works on by --input"
+    for text, line, name, told in (("#" * (5 << 20), ["box", "x.py"], "x.py", context), ("#" * (4 << 20), ["box", "x.py"], "x.py", context),
+                                   ('"' * (3 << 20), ["box", "x.py"], "x.py", context), ("#" * (5 << 20), ["box"], "standard input", context),
+                                   ("#" * ((1 << 20) + 1), ["--run", "x.py"], "x.py", run), ("#" * (9 << 20), ["--run"], "standard input", run),
+                                   ("'\udcff'", ["box", "x.py"], "x.py", "is no text: code must be UTF-8"),
+                                   ("'\udcff'", ["--run", "x.py"], "x.py", "is no text: code must be UTF-8")):
+        with open(place.path("x.py"), "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+        r = place.run("code", *line, input=text if name != "x.py" else "")
+        equal((r.returncode, r.stdout, r.stderr), (125, "", f"berth: {name} {told}\n"), line)
+    equal(api.calls, [], "nothing was sent")
+    put(place, "x.py", "#" * (1 << 20))
+    equal((place.run("code", "--run", "x.py").returncode, len(api.calls[-1]["code"])), (0, 1 << 20))
+    put(place, "x.py", "#" * ((4 << 20) - 100))
+    equal((place.run("code", "box", "x.py").returncode, len(api.calls[-1]["code"])), (0, (4 << 20) - 100))
+
+
 def run_codes(place):
     """How a run ended, and what it was that failed: the code, or Berth."""
     api = serve(place)
@@ -107,4 +129,4 @@ def languages(place):
 
 
 if __name__ == "__main__":
-    main([("languages that are not known", languages), ("commands of bash", bash), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
+    main([("languages that are not known", languages), ("commands of bash", bash), ("how long code may be", sizes), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
