@@ -1,12 +1,12 @@
 #include "daemon/routes.h"
 
+#include "proto/code_request.h"
 #include "proto/run_request.h"
 
 /* clang-format off */
 #define SETTINGS_BODY_MAX (1024 * 1024)
 #define PROCESS_BODY_MAX  (6 * 1024 * 1024)
 #define SESSION_BODY_MAX  (3 * 1024 * 1024)
-#define CODE_BODY_MAX     (4 * 1024 * 1024)
 #define ALARM_BODY_MAX    (512 * 1024) /* its argv, escaped */
 #define PORT_BODY_MAX     4096
 #define TREE_BODY_MAX     (64 * 1024) /* two paths, escaped */

@@ -5,6 +5,8 @@
 #include "proto/exec_request.h"
 #include "proto/kernel.h"
 
+#define CODE_BODY_MAX (4 * 1024 * 1024) /* of POST .../code */
+
 struct context_request {
 	struct str id; /* "" if none was given */
 	enum kernel_language language;

@@ -8,14 +8,17 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "cmd/berth/code_language.h"
 #include "cmd/berth/run_follow.h"
 #include "cmd/berth/screen.h"
 #include "cmd/berth/session.h"
 #include "cmd/berth/settings.h"
 #include "proto/kernel.h"
+#include "proto/run_request.h"
 #include "proto/units.h"
 
-#define BODY_MAX (6 * CODE_MAX)
+#define READ_MAX   (64 * 1024)
+#define STDIN_NAME "standard input"
 
 enum {
 	CODE_LANG,
@@ -34,61 +37,20 @@ enum {
 	CODE_DISK,
 };
 
-/* clang-format off */
-static const struct {
-	const char *ending;
-	enum kernel_language language;
-} endings[] = {
-	{ ".py",   KERNEL_PYTHON },     { ".js",  KERNEL_JAVASCRIPT },
-	{ ".mjs",  KERNEL_JAVASCRIPT }, { ".cjs", KERNEL_JAVASCRIPT },
-	{ ".ts",   KERNEL_TYPESCRIPT }, { ".mts", KERNEL_TYPESCRIPT },
-	{ ".sh",   KERNEL_BASH },       { ".bash", KERNEL_BASH },
-};
-
-/* In a #! line; the first that is found counts. */
-static const struct {
-	const char *word;
-	enum kernel_language language;
-} interpreters[] = {
-	{ "python",  KERNEL_PYTHON },     { "ts-node", KERNEL_TYPESCRIPT },
-	{ "tsx",     KERNEL_TYPESCRIPT }, { "node",    KERNEL_JAVASCRIPT },
-	{ "bash",    KERNEL_BASH },       { "/sh",     KERNEL_BASH },
-	{ " sh",     KERNEL_BASH },
-};
-/* clang-format on */
-
-/* What it says of itself, or python. */
-static const char *guess_language(const char *file, struct str code)
-{
-	const char *dot = file ? strrchr(file, '.') : NULL;
-	struct str rest = code, line = str_cut(&rest, '\n');
-
-	for (size_t i = 0; dot && i < array_len(endings); i++)
-		if (strcmp(dot, endings[i].ending) == 0)
-			return kernel_language_name(endings[i].language);
-	for (size_t i = 0; str_starts_with(line, STR("#!")) && i < array_len(interpreters); i++)
-		if (memmem(line.at, line.len, interpreters[i].word, strlen(interpreters[i].word)))
-			return kernel_language_name(interpreters[i].language);
-	return kernel_language_name(KERNEL_PYTHON);
-}
-
-/* NULL: standard input. */
+/* NULL: standard input. The buffer takes what is too long, by a read. */
 static int read_source(const char *file, struct buf *out)
 {
 	cleanup_fd int opened = file ? open(file, O_RDONLY | O_CLOEXEC) : -1;
 	int fd = file ? opened : STDIN_FILENO;
-	struct screen_text name = screen_text(str_of(file ? file : "standard input"));
+	struct screen_text name = screen_text(str_of(file ? file : STDIN_NAME));
 	ssize_t n;
 
 	do {
-		char *room = buf_room(out, 64 * 1024);
+		char *room = buf_room(out, READ_MAX);
 
-		if (!room) {
-			usage_error("%s is too long: %d MiB are the most", name.text,
-				    CODE_MAX / 1024 / 1024);
-			return EXIT_NOT_RUN;
-		}
-		n = fd < 0 ? -1 : read(fd, room, 64 * 1024);
+		if (!room)
+			break;
+		n = fd < 0 ? -1 : read(fd, room, READ_MAX);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
@@ -98,6 +60,18 @@ static int read_source(const char *file, struct buf *out)
 		buf_added(out, (size_t)n);
 	} while (n != 0);
 	return EXIT_OK;
+}
+
+static int check_source(const char *file, bool is_run, struct str code)
+{
+	bool is_text = utf8_valid_len(code) == code.len;
+	struct err err;
+
+	if (is_text && code.len <= (is_run ? RUN_CODE_MAX : CODE_MAX))
+		return EXIT_OK;
+	code_refuse(&err, is_text ? -EMSGSIZE : -EILSEQ, file ? file : STDIN_NAME, is_run);
+	screen_error("%s", err.sentence);
+	return EXIT_NOT_RUN;
 }
 
 /* --- in a context --- */
@@ -139,7 +113,7 @@ static int write_input(struct json_writer *w, struct arena *arena, const char *i
 	cleanup(buf_close) struct buf wrapped;
 	struct str value = {NULL, 0};
 
-	buf_init(&wrapped, BODY_MAX);
+	buf_init(&wrapped, RUN_BODY_MAX);
 	if (!input)
 		return 0;
 	/* The new line ends whatever is meant to end this before its end. */
@@ -198,6 +172,11 @@ static int put_run(const struct call *call, const struct code_call *code, struct
 		return r;
 	json_object_end(&w);
 	r = json_writer_end(&w, &haul->body);
+	if (r == -EMSGSIZE)
+		return haul_fail(haul, r,
+				 "--input and variables are too long: with the code they may have "
+				 "%d MiB, as JSON",
+				 RUN_BODY_MAX / 1024 / 1024);
 	return r < 0 ? settings_unwritten(r, &haul->err) : 0;
 }
 
@@ -245,7 +224,7 @@ static int run_alone(const struct call *call, const struct code_call *code)
 		return EXIT_NOT_RUN;
 	arena_init(&arena, RUN_ARENA_MAX);
 	buf_close(&haul.body);
-	buf_init(&haul.body, BODY_MAX);
+	buf_init(&haul.body, RUN_BODY_MAX);
 	r = put_run(call, code, &haul, &arena);
 	if (r == 0)
 		r = call->globals->json ? ask_whole(&haul, &arena, &run)
@@ -307,7 +286,8 @@ static int run(const struct call *call)
 	cleanup(buf_close) struct buf source;
 	int r;
 
-	buf_init(&source, CODE_MAX);
+	/* buf_room() wants room for a whole read. */
+	buf_init(&source, (is_run ? RUN_CODE_MAX : CODE_MAX) + READ_MAX);
 	if (file && strcmp(file, "-") == 0)
 		file = NULL;
 	if (check(call, &code) != EXIT_OK ||
@@ -319,11 +299,15 @@ static int run(const struct call *call)
 		return EXIT_NOT_RUN;
 	}
 	r = read_source(file, &source);
+	if (r == EXIT_OK)
+		r = check_source(file, is_run, (struct str){buf_at(&source), buf_len(&source)});
 	if (r != EXIT_OK)
 		return r;
 	code.code = (struct str){buf_at(&source), buf_len(&source)};
 	if (!code.language && !code.context)
-		code.language = guess_language(file, code.code);
+		code.language = code_language(file, code.code);
+	if (!code.language && !code.context)
+		return EXIT_NOT_RUN;
 	if (file)
 		code.file = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
 	return is_run ? run_alone(call, &code) : run_in_context(call, &code);
@@ -331,7 +315,7 @@ static int run(const struct call *call)
 
 /* clang-format off */
 static const struct flag flags[] = {
-	[CODE_LANG]     = { "--lang",     "LANGUAGE",   "python, javascript, typescript or bash, if the file does not tell", "-l" },
+	[CODE_LANG]     = { "--lang",     "LANGUAGE",   "python, javascript, typescript or bash, if neither the name of the file nor its #! line tells", "-l" },
 	[CODE_CONTEXT]  = { "--context",  "CONTEXT",    "in this context (the language's own)", "-c" },
 	[CODE_ENV]      = { "--env",      "NAME=VALUE", "set a variable, in a context made for this call; NAME alone passes ours on", "-e" },
 	[CODE_TIMEOUT]  = { "--timeout",  "DURATION",   "interrupt it after so long: 500ms, 30s, 10m" },
@@ -348,8 +332,21 @@ static const struct flag flags[] = {
 	{ NULL },
 };
 
+const struct example code_exit_codes[] = {
+	{ "0",   "it completed" },
+	{ "1",   "the code failed: an error, or of a run any limit but those below, or a test" },
+	{ "124", "its time was over, or that of `runs wait --timeout`" },
+	{ "130", "it was interrupted, as by Ctrl-C" },
+	{ "137", "it ran out of memory" },
+	{ "152", "it used all its processor time" },
+	{ "159", "it was killed for a forbidden system call" },
+	{ "other", "the code's own, if it ended its interpreter in a context; 128 and a signal's number" },
+	{ "125", "Berth could not: no daemon, a wrong line, no such sandbox or run, an unsupported limit; cancelled, stopped or lost" },
+	{ NULL },
+};
+
 static const struct example examples[] = {
-	{ "echo 'x = 6 * 7' | berth code box",         "Python, if nothing says otherwise" },
+	{ "echo 'x = 6 * 7' | berth code box",         "Python, if there is no name with an ending and no #! line" },
 	{ "echo 'x' | berth code box",                 "42: what was defined lasts" },
 	{ "berth code box plot.py",                    "a figure is shown, or saved as result-1.png" },
 	{ "berth code -l js -c work box -",            "in a context of your own" },
@@ -372,10 +369,7 @@ const struct verb verb_code = {
 		"can\n"
 		"(kitty's and iTerm2's ways), and is saved as result-1.png or the next name that "
 		"is\n"
-		"free elsewhere. An error goes to standard error, and the code is 1; 124 when "
-		"time\n"
-		"is over, 137 when memory is, 130 when it was interrupted, as by Ctrl-C; the\n"
-		"code's own if it ended its interpreter; 125 if it was Berth that failed.\n"
+		"free elsewhere. An error goes to standard error.\n"
 		"\n"
 		"With --run there is no ID: the code runs in a fresh sandbox, of which nothing\n"
 		"stays but what `berth runs` tells. What it exports as a function (Python: "
@@ -385,5 +379,6 @@ const struct verb verb_code = {
 		"it prints and logs comes line by line, while it runs. Ctrl-C cancels it.",
 	.flags = flags,
 	.examples = examples,
+	.exit_codes = code_exit_codes,
 	.run = run,
 };

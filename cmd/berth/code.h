@@ -9,12 +9,17 @@
 #include "base/str.h"
 #include "cmd/berth/rich.h"
 #include "cmd/berth/verb.h"
+#include "proto/code_request.h"
 #include "proto/json.h"
 
-#define CODE_MAX         (8 * 1024 * 1024)
+#define CODE_MAX         CODE_BODY_MAX /* of a context; as JSON it is a little longer */
 #define CODE_CONTEXT_MAX 64
 
-enum { CODE_EXIT_TIMEOUT = 124, CODE_EXIT_OOM = 137, CODE_EXIT_SYS = 159 };
+/* Of limits: as a shell tells of SIGKILL, SIGXCPU and SIGSYS. */
+enum { CODE_EXIT_TIMEOUT = 124, CODE_EXIT_OOM = 137, CODE_EXIT_CPU = 152, CODE_EXIT_SYS = 159 };
+
+/* What `berth code`, `repl` and `runs wait` exit with, for people. */
+extern const struct example code_exit_codes[];
 
 struct code_call {
 	const struct globals *globals;
@@ -31,6 +36,9 @@ struct code_call {
 
 /* The exit code: 0, 1 after an error of the code's, and what stands in the manual. */
 int code_call(const struct code_call *call);
+
+/* Of code that is no UTF-8 (-EILSEQ), or too long. `name` is what it is called. */
+int code_refuse(struct err *err, int error, const char *name, bool is_run);
 
 /* "NAME=VALUE" each, as command.h has them. */
 struct code_env {

@@ -12,9 +12,9 @@
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 #include "proto/base64.h"
+#include "proto/run_request.h"
 
 #define EVENT_ARENA_MAX (3 * CLIENT_EVENT_MAX)
-#define BODY_MAX        (6 * CODE_MAX) /* as JSON has it */
 
 /* A call under way. */
 struct calling {
@@ -78,10 +78,10 @@ static const struct {
 	{ "interrupted", EXIT_INTERRUPTED,  "the code was interrupted" },
 	{ "timeout",     CODE_EXIT_TIMEOUT, "the code ran out of time" },
 	{ "oom",         CODE_EXIT_OOM,     "the code ran out of memory, and its interpreter was killed" },
-	{ "cpu_limit",   CODE_EXIT_OOM,     "the code used all its processor time, and its interpreter was killed" },
+	{ "cpu_limit",   CODE_EXIT_CPU,     "the code used all its processor time, and its interpreter was killed" },
 	{ "security_violation", CODE_EXIT_SYS, "the code made a forbidden system call, and its interpreter was killed" },
 	{ "exited",      EXIT_OK,           "the code ended its interpreter" },
-	{ "bad_report",  EXIT_NOT_RUN,      "the code made its interpreter say what makes no sense" },
+	{ "bad_report",  EXIT_FAILED,       "the code made its interpreter say what makes no sense" },
 	{ "killed",      EXIT_NOT_RUN,      "the context or its sandbox was stopped or removed meanwhile" },
 	{ "not_started", EXIT_NOT_RUN,      "the interpreter could not be started" },
 	{ "lost",        EXIT_NOT_RUN,      "what became of the code is not known" },
@@ -269,6 +269,24 @@ static int finish(struct calling *c, const struct answer *answer, int r, const s
 	return c->code < 0 ? show_answer(c, answer) : c->code;
 }
 
+int code_refuse(struct err *err, int error, const char *name, bool is_run)
+{
+	struct screen_text shown = screen_text(str_of(name));
+
+	if (error == -EILSEQ)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "%s is no text: code must be UTF-8", shown.text);
+	if (is_run)
+		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+			       "%s is too long: the code of a run may have %d MiB; give it what it "
+			       "works on by --input",
+			       shown.text, RUN_CODE_MAX / 1024 / 1024);
+	return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		       "%s is too long: code may have %d MiB, as JSON; copy what it works on with "
+		       "`berth cp`, and read that",
+		       shown.text, CODE_MAX / 1024 / 1024);
+}
+
 /* Whoever closes the connection interrupts the code: that is what Ctrl-C does. */
 static int ask(struct calling *c)
 {
@@ -285,14 +303,13 @@ static int ask(struct calling *c)
 	cleanup(answer_close) struct answer answer;
 	cleanup(buf_close) struct buf body;
 	struct err err;
-	int r = sandbox_path(call->id, "/code", path, &err);
+	int r = sandbox_path(call->id, "/code", path, &err), written;
 
 	answer_init(&answer);
-	buf_init(&body, BODY_MAX);
-	if (r == 0 && put_body(call, &body) < 0)
-		r = err_set(&err, -EINVAL, ERR_INVALID_REQUEST,
-			    "the code must be UTF-8, and not longer than %d MiB",
-			    CODE_MAX / 1024 / 1024);
+	buf_init(&body, CODE_BODY_MAX);
+	written = r == 0 ? put_body(call, &body) : 0;
+	if (written < 0)
+		r = code_refuse(&err, written, call->file ? call->file : "the code", false);
 	request.body = (struct str){buf_at(&body), buf_len(&body)};
 	if (r == 0)
 		r = client_send(call->globals, &request, &answer, &err);

@@ -30,7 +30,8 @@ const struct example help_exit_codes[] = {
 	{ "1", "it failed; a sentence on stderr says why" },
 	{ "2", "the command line was wrong" },
 	{ "3", "no daemon answers" },
-	{ "125", "of run, exec, wait, shell, attach: for 1, 2 and 3; others are the command's own" },
+	{ "125", "of run, exec, debug, wait, shell, attach: for 1, 2 and 3; others are the command's own" },
+	{ "125 ...", "of code, repl, runs wait: as `berth help code` lists them" },
 	{ NULL },
 };
 
@@ -94,6 +95,8 @@ void help_print_verb(const struct verb *verb)
 	}
 	printf("\nFlags for every verb:\n");
 	print_flags(global_flags);
+	if (verb->exit_codes)
+		print_examples("Exit codes", verb->exit_codes);
 	print_examples("Examples", verb->examples);
 }
 

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cmd/berth/help.h"
@@ -10,7 +11,12 @@
 /* Of a verb that gives its command's code 1, 2 and 3 would be the command's own. */
 static int own_failure(const struct line *line, int code)
 {
-	return line->verb && line->verb->gives_code ? EXIT_NOT_RUN : code;
+	const struct verb *verb = line->verb;
+	const char *word = line->call.arg_count ? line->call.args[0] : "";
+
+	if (!verb || !verb->gives_code || (verb->code_word && strcmp(word, verb->code_word) != 0))
+		return code;
+	return EXIT_NOT_RUN;
 }
 
 static int act(struct line *line)
@@ -68,11 +74,11 @@ int main(int argc, char **argv)
 		code = act(&line);
 	else
 		code = own_failure(&line, code);
-	line_close(&line);
 	/* An answer that could not be written (full disk, closed pipe) is no answer. */
 	if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_OK) {
 		screen_error("cannot write the answer: %m");
 		code = own_failure(&line, EXIT_FAILED);
 	}
+	line_close(&line);
 	return code;
 }

@@ -308,9 +308,9 @@ const struct verb verb_repl = {
 		"Reads pieces of code line by line, runs each in a context of the sandbox as\n"
 		"`berth code` does, and shows what comes of it. A piece goes on while a bracket, "
 		"a\n"
-		"text or a comment is open, behind a backslash at a line's end, in bash until if, "
-		"do\n"
-		"and case are closed, and in Python a block goes on until an empty line. Ctrl-C\n"
+		"text or a comment is open and behind a backslash at a line's end; in Python a\n"
+		"block goes on until an empty line, in bash a command as in bash: until its if,\n"
+		"for, while, case, {, heredoc and function are whole, and behind | && ||. Ctrl-C\n"
 		"drops what is typed, or interrupts what runs; Ctrl-D or .exit leaves. `.help` "
 		"lists\n"
 		"what else there is. What was typed is kept in "
@@ -319,8 +319,9 @@ const struct verb verb_repl = {
 		"\n"
 		"Without a terminal there is no prompt, and the exit code is that of the last "
 		"piece\n"
-		"that failed, as `berth code` has it.",
+		"that failed.",
 	.flags = flags,
 	.examples = examples,
+	.exit_codes = code_exit_codes,
 	.run = run,
 };

@@ -1,16 +1,16 @@
 #include "cmd/berth/repl_input.h"
 
 #include "base/cleanup.h"
+#include "cmd/berth/repl_bash.h"
 
 struct scan {
 	enum kernel_language language;
 	struct str rest;
-	int depth;       /* of brackets, and of blocks of bash */
-	bool is_open;    /* a text or a comment has no end */
-	char last;       /* but for blanks and comments; '\n' at the beginning of a line */
-	bool is_command; /* the next word of bash is one */
-	bool is_block;   /* of Python */
-	bool is_joined;  /* the last line ends with a backslash */
+	int depth;      /* of brackets */
+	bool is_open;   /* a text or a comment has no end */
+	char last;      /* but for blanks and comments; '\n' at the beginning of a line */
+	bool is_block;  /* of Python */
+	bool is_joined; /* the last line ends with a backslash */
 };
 
 static bool is_script(const struct scan *s)
@@ -50,10 +50,9 @@ static void skip_text(struct scan *s)
 	char quote = s->rest.at[0];
 
 	s->last = quote;
-	s->is_command = false;
-	if (s->language == KERNEL_BASH || quote == '`') {
+	if (quote == '`') {
 		skip(s, 1);
-		skip_past(s, (struct str){&quote, 1}, quote != '\'');
+		skip_past(s, (struct str){&quote, 1}, true);
 		return;
 	}
 	for (size_t i = 0; s->language == KERNEL_PYTHON && i < array_len(triples); i++) {
@@ -71,9 +70,6 @@ static bool skip_comment(struct scan *s)
 {
 	bool is_hash = s->rest.at[0] == '#' && !is_script(s);
 
-	/* In bash it begins a word: "${#a}" and "a#b" are none. */
-	if (is_hash && s->language == KERNEL_BASH && !s->is_command && s->last != ' ')
-		return false;
 	if (is_script(s) && str_starts_with(s->rest, STR("/*"))) {
 		skip(s, 2);
 		skip_past(s, STR("*/"), false);
@@ -86,52 +82,16 @@ static bool skip_comment(struct scan *s)
 	return true;
 }
 
-static bool is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_' || c == '-' || (unsigned char)c >= 0x80;
-}
-
-static bool is_one_of(struct str word, const struct str *words, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (str_eq(word, words[i]))
-			return true;
-	return false;
-}
-
-static void take_word(struct scan *s)
-{
-	static const struct str opening[] = {{"if", 2}, {"do", 2}, {"case", 4}};
-	static const struct str closing[] = {{"fi", 2}, {"done", 4}, {"esac", 4}};
-	static const struct str before[] = {{"then", 4}, {"do", 2}, {"else", 4},
-					    {"elif", 4}, {"if", 2}, {"while", 5}};
-	struct str word = {s->rest.at, 0};
-
-	while (word.len < s->rest.len && is_letter(word.at[word.len]))
-		word.len++;
-	if (s->is_command && is_one_of(word, opening, array_len(opening)))
-		s->depth++;
-	if (s->is_command && is_one_of(word, closing, array_len(closing)))
-		s->depth--;
-	s->is_command = s->is_command && is_one_of(word, before, array_len(before));
-	s->last = word.at[word.len - 1];
-	skip(s, word.len);
-}
-
 static void take_sign(struct scan *s)
 {
 	char c = s->rest.at[0];
-	/* Of bash, whose patterns of a case have a bracket that nobody opened. */
-	bool is_round = (c == '(' || c == ')') && s->language == KERNEL_BASH;
 
-	if ((c == '(' || c == '[' || c == '{') && !is_round)
+	if (c == '(' || c == '[' || c == '{')
 		s->depth++;
-	if ((c == ')' || c == ']' || c == '}') && !is_round)
+	if (c == ')' || c == ']' || c == '}')
 		s->depth--;
 	if (c == '\\')
 		skip(s, 1); /* and what is behind it */
-	s->is_command = c == ';' || c == '|' || c == '&' || c == '(' || c == '{' || c == ')';
 	s->last = c;
 	skip(s, 1);
 }
@@ -142,7 +102,6 @@ static void take_line(struct scan *s)
 	if (s->language == KERNEL_PYTHON && s->depth <= 0 && s->last == ':')
 		s->is_block = true;
 	s->last = '\n';
-	s->is_command = true;
 	skip(s, 1);
 	if (s->language == KERNEL_PYTHON && s->depth <= 0 && s->rest.len && s->rest.at[0] == '@')
 		s->is_block = true;
@@ -155,8 +114,6 @@ static void step(struct scan *s)
 	if (c == '\n') {
 		take_line(s);
 	} else if (c == ' ' || c == '\t' || c == '\r') {
-		if (s->language == KERNEL_BASH && s->last != '\n')
-			s->last = ' ';
 		skip(s, 1);
 	} else if (str_starts_with(s->rest, STR("\\\n"))) {
 		skip(s, 2);
@@ -164,7 +121,7 @@ static void step(struct scan *s)
 	} else if (c == '"' || c == '\'' || (c == '`' && is_script(s))) {
 		skip_text(s);
 	} else if (!skip_comment(s)) {
-		is_letter(c) ? take_word(s) : take_sign(s);
+		take_sign(s);
 	}
 }
 
@@ -175,8 +132,10 @@ static bool ends_empty(struct str text)
 
 bool repl_goes_on(enum kernel_language language, struct str text)
 {
-	struct scan s = {.language = language, .rest = text, .last = '\n', .is_command = true};
+	struct scan s = {.language = language, .rest = text, .last = '\n'};
 
+	if (language == KERNEL_BASH)
+		return repl_bash_goes_on(text);
 	s.is_block = language == KERNEL_PYTHON && text.len && text.at[0] == '@';
 	while (s.rest.len)
 		step(&s);

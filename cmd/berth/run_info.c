@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "cmd/berth/code.h"
 #include "cmd/berth/plain.h"
 #include "cmd/berth/screen.h"
 #include "proto/sandbox_id.h"
@@ -69,10 +70,10 @@ static const struct {
 	int code;
 } codes[] = {
 	{ "completed", NULL,                   EXIT_OK },
-	{ "timed_out", NULL,                   124 },
-	{ "failed",    "SANDBOX_MEMORY_LIMIT", 137 },
-	{ "failed",    "SANDBOX_CPU_LIMIT",    137 },
-	{ "failed",    NULL,                   EXIT_FAILED },
+	{ "timed_out", NULL,                   CODE_EXIT_TIMEOUT },
+	{ "failed",    "SANDBOX_MEMORY_LIMIT", CODE_EXIT_OOM },
+	{ "failed",    "SANDBOX_CPU_LIMIT",    CODE_EXIT_CPU },
+	{ "failed",    "SANDBOX_SECURITY_VIOLATION", CODE_EXIT_SYS },
 };
 /* clang-format on */
 
@@ -206,5 +207,10 @@ int run_exit_code(const struct run_info *run)
 		if (str_eq(run->status, str_of(codes[i].status)) &&
 		    (!codes[i].error || str_eq(run->error.code, str_of(codes[i].error))))
 			return codes[i].code;
+	/* Others are the daemon's: of what it could not do, the code knows nothing. */
+	if (str_eq(run->status, STR("failed")) &&
+	    (str_eq(run->error.code, STR("CODE_ERROR")) ||
+	     str_starts_with(run->error.code, STR("SANDBOX_"))))
+		return EXIT_FAILED;
 	return EXIT_NOT_RUN;
 }

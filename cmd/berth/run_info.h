@@ -49,8 +49,7 @@ void run_show_dropped(uint64_t dropped);
 int run_show_logs(struct haul *haul, const struct run_info *run);
 int run_show_end(struct haul *haul, const struct run_info *run);
 
-/* As what ran would have it: 0, 1, 124 of time, 137 of memory, 125 if it was not the code's doing.
- */
+/* As code_exit_codes has it. */
 int run_exit_code(const struct run_info *run);
 
 #endif

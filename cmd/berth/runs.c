@@ -6,16 +6,17 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "cmd/berth/code.h"
 #include "cmd/berth/run_follow.h"
 #include "cmd/berth/screen.h"
 #include "proto/run_record.h"
 #include "proto/units.h"
 
-#define PAGE         200
-#define SHOWN_USUAL  50
-#define SHOWN_MAX    1000000
-#define EXIT_TIMEOUT 124 /* as timeout(1) has it */
-#define CURSOR_MAX   64
+#define PAGE        200
+#define SHOWN_USUAL 50
+#define SHOWN_MAX   1000000
+#define CURSOR_MAX  64
+#define WAIT        "wait"
 
 enum { RUNS_STATUS, RUNS_LIMIT, RUNS_QUIET, RUNS_TIMEOUT, RUNS_FOLLOW };
 
@@ -257,7 +258,7 @@ static int wait_for(struct haul *haul, const struct call *call, int *ret_code)
 		r = haul_ask_long(haul, "POST");
 	if (r == -EREMOTEIO && haul->answer.status == 504) {
 		client_failed(haul->globals, &haul->answer, r, &haul->err);
-		*ret_code = EXIT_TIMEOUT;
+		*ret_code = CODE_EXIT_TIMEOUT;
 		return 0;
 	}
 	arena_init(&arena, RUN_ARENA_MAX);
@@ -287,7 +288,15 @@ static int cancel(struct haul *haul, const struct call *call, int *ret_code)
 static const struct {
 	const char *name;
 	int (*act)(struct haul *haul, const struct call *call, int *ret_code);
-} acts[] = {{"show", show}, {"logs", logs}, {"wait", wait_for}, {"cancel", cancel}};
+} acts[] = {{"show", show}, {"logs", logs}, {WAIT, wait_for}, {"cancel", cancel}};
+
+/* Of a failure of ours; but a signal, and a reader who left, are told as everywhere. */
+static int own_code(const struct call *call, int code)
+{
+	if (code > 128 || call->arg_count == 0 || strcmp(call->args[0], WAIT) != 0)
+		return code;
+	return EXIT_NOT_RUN;
+}
 
 static int run(const struct call *call)
 {
@@ -296,11 +305,11 @@ static int run(const struct call *call)
 	struct haul haul;
 
 	if (is_list ? call->arg_count > 1 : call->arg_count != 2)
-		return usage_error("which run? berth runs [ls], or berth runs "
-				   "show|logs|wait|cancel RUN");
+		return own_code(call, usage_error("which run? berth runs [ls], or berth runs "
+						  "show|logs|wait|cancel RUN"));
 	code = haul_init(&haul, call->globals);
 	if (code != EXIT_OK)
-		return code;
+		return own_code(call, code);
 	if (is_list)
 		r = list(call, &haul);
 	for (size_t i = 0; !is_list && i < array_len(acts); i++)
@@ -312,7 +321,7 @@ static int run(const struct call *call)
 			    screen_text(str_of(call->args[0])).text);
 	code = haul_finish(&haul, r);
 	haul_close(&haul);
-	return code == EXIT_OK ? own : code;
+	return code == EXIT_OK ? own : own_code(call, code);
 }
 
 /* clang-format off */
@@ -342,13 +351,15 @@ const struct verb verb_runs = {
 	.summary = "list runs of code, look at them, wait for them, cancel them",
 	.arguments = "[show|logs|wait|cancel RUN]",
 	.arg_max = 2,
+	.gives_code = true,
+	.code_word = WAIT,
 	.description =
 		"Tells of runs: pieces of code that had a sandbox of their own, as `berth code\n"
-		"--run` starts them. Ctrl-C ends `logs -f` and not the run. `wait` exits with 0 "
-		"when the run completed, 1 when it failed\n"
-		"or some of its tests did, 124 when its time or that of --timeout was over, 137\n"
-		"when its memory was, and 125 when it was cancelled or lost.",
+		"--run` starts them. Ctrl-C ends `logs -f` and `wait`, not the "
+		"run.\n"
+		"The exit code of `wait` tells how the run ended; others exit as `berth` does.",
 	.flags = flags,
 	.examples = examples,
+	.exit_codes = code_exit_codes,
 	.run = run,
 };

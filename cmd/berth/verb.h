@@ -70,9 +70,11 @@ struct verb {
 	size_t arg_max;          /* or VERB_ARGS_ANY */
 	bool has_command;        /* behind the arguments; all that follows belongs to it */
 	bool gives_code;         /* of what runs inside: whatever Berth fails at is EXIT_NOT_RUN */
+	const char *code_word;   /* that is so with this as the first argument only; NULL: always */
 	const char *description; /* paragraphs, wrapped by hand */
 	const struct flag *flags;
 	const struct example *examples;
+	const struct example *exit_codes;    /* NULL: as help_exit_codes has them */
 	int (*run)(const struct call *call); /* gives the exit code */
 };
 

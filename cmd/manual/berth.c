@@ -22,6 +22,12 @@ static void put_verb(const struct verb *verb)
 	roff_paragraph();
 	roff_text(verb->description);
 	put_flags(verb->flags);
+	if (verb->exit_codes) {
+		roff_paragraph();
+		roff_text("Exit codes:");
+	}
+	for (size_t i = 0; verb->exit_codes && verb->exit_codes[i].line; i++)
+		roff_item(verb->exit_codes[i].line, verb->exit_codes[i].meaning);
 	roff_paragraph();
 	roff_text("Examples:");
 	for (size_t i = 0; verb->examples[i].line; i++)

@@ -1,0 +1,132 @@
+"""What newcomers found in code, repl and runs, against a daemon that says what it likes."""
+
+import os
+
+from harness import check, equal, main
+from test_code import FAILED, RUN, put, serve
+
+
+# Each is whole with its last line, and not before it, as bash has it.
+BASH = [
+    "a=1\n", "for i in 1 2\ndo\necho $i\ndone\n", "for i in 1 2; do\necho $i; done\n", "while read x\ndo\n:\ndone </dev/null\n",
+    "until true\ndo :; done\n", "if true\nthen\necho fi\nelif x; then y\nelse\nz\nfi\n", "cat <<EOF\nfor i in 1\nif\nEOF\n",
+    "cat <<-'A B'\n\tx $(\n\tA B\n", "cat <<A; cat <<B\na\nA\nb\nB\n", "cat <<\\EOF | wc\n'\nEOF\n", "echo $((1<<2))\n",
+    "((a = 1 << 2))\n", "cat <<< 'a'\n", "echo \"a\n$(echo \"b\n)\")\n\"\n", "echo 'a\n\nb'\n", "echo $'a\\'\nb'\n",
+    "echo ${#a} a#b # 'c\n", "echo `date\n`\n", "echo a |\nwc\n", "true &&\nfalse\n", "true ||\n# comment\ntrue\n", "sleep 0 &\n",
+    "f()\n{\necho\n}\n", "f () ( echo\n)\n", "function g\n{\n:\n}\n", "function h { :\n}\n",
+    "case a in\na) echo;;\n(b) echo\n;;\nif|for) if x; then y; fi;;\n*) case b in c) ;; esac\nesac\n", "case a in a) echo;; esac\n",
+    "case x\nin\nesac\n", "a=(1\nif\n2)\n", "a=()\n", "a+=(x)\n", "[[ a == b &&\nc < d ]]\n", "if [[ a =~ ^(b|c)$ ]]; then\n:\nfi\n",
+    "(cd /\nls)\n", "{ echo\n}\n", "echo if then for done { }\n", "echo $(x) if\n", "for ((i=0;i<3;i++))\ndo :; done\n",
+    "for ((i=0;i<3;i++)) {\n:\n}\n", "for ((i=0;i<3;i++)); do echo $i; done\n", "select x in a b\ndo break; done\n", "echo a\\\nb\n",
+    "echo \"it's\"\n", "echo ${a:-\"x\n\"}\n", "diff <(echo a\n) <(echo b)\n", "echo a >&2 2>&1 &>/dev/null\n", "! true\n",
+    "time for i in 1\ndo :\ndone\n", "x=$(cat <<E\n)\nE\n)\n", "while :; do break; done | cat\n", "if true; then { echo; } fi\n",
+    "echo $\n", "echo \"$\"\n", "echo {a,b} }\n", "fi\n", ")\n", "done\n", "if ((1)) then\nif true; then :; fi\nfi\n", "echo @(a|b)\n",
+    "foo;\n", "$if\n", "\"if\"\n", "a=\"x\ny\" b=2\n", "let x=1\n", "echo $((1 + (2\n)))\n", "PATH=$PATH:/x\n", "\\if\n",
+    "if\ttrue\nthen\t:\nfi\n",
+    "case $x in\n  foo|bar)\n    for i in 1 2\n    do\n      cat <<E\ndone\nE\n    done\n    ;&\n  *)\n    f() { echo; }\n    ;;&\nesac\n",
+    "while true; do\n  case $1 in a) break ;; esac\ndone\n",
+]
+
+
+def bash(place):
+    """Commands of bash are not cut apart, and do not wait for what need not come."""
+    api = serve(place)
+    r = place.run("repl", "-l", "bash", "box", input="".join(BASH))
+    equal((r.returncode, r.stderr), (0, ""))
+    equal([c["code"] for c in api.calls], BASH)
+    for text in ("for i in 1\n", "cat <<E\n", "echo 'a\n", "echo a |\n", "f()\n", "case a in\n", "echo \\\n", "(" * 1000 + "\n", "cat " + "<<E " * 100 + "\n"):
+        api.calls.clear()
+        place.run("repl", "-l", "bash", "box", input=text)
+        equal([c["code"] for c in api.calls], [text], "the end ends it")
+
+
+def sizes(place):
+    """One limit, told with what is too long and what to do."""
+    api = serve(place)
+    api.runs = {"new": RUN}
+    context = "is too long: code may have 4 MiB, as JSON; copy what it works on with `berth cp`, and read that"
+    run = "is too long: the code of a run may have 1 MiB; give it what it works on by --input"
+    for text, line, name, told in (("#" * (5 << 20), ["box", "x.py"], "x.py", context), ("#" * (4 << 20), ["box", "x.py"], "x.py", context),
+                                   ('"' * (3 << 20), ["box", "x.py"], "x.py", context), ("#" * (5 << 20), ["box"], "standard input", context),
+                                   ("#" * ((1 << 20) + 1), ["--run", "x.py"], "x.py", run), ("#" * (9 << 20), ["--run"], "standard input", run),
+                                   ("'\udcff'", ["box", "x.py"], "x.py", "is no text: code must be UTF-8"),
+                                   ("'\udcff'", ["--run", "x.py"], "x.py", "is no text: code must be UTF-8")):
+        with open(place.path("x.py"), "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+        r = place.run("code", *line, input=text if name != "x.py" else "")
+        equal((r.returncode, r.stdout, r.stderr), (125, "", f"berth: {name} {told}\n"), line)
+    equal(api.calls, [], "nothing was sent")
+    put(place, "x.py", "#" * (1 << 20))
+    equal((place.run("code", "--run", "x.py").returncode, len(api.calls[-1]["code"])), (0, 1 << 20))
+    put(place, "x.py", "#" * ((4 << 20) - 100))
+    equal((place.run("code", "box", "x.py").returncode, len(api.calls[-1]["code"])), (0, (4 << 20) - 100))
+
+
+def run_codes(place):
+    """How a run ended, and what it was that failed: the code, or Berth."""
+    api = serve(place)
+    put(place, "x.py", "1")
+    for error, code in (("CODE_ERROR", 1), ("SANDBOX_OUTPUT_LIMIT", 1), ("SANDBOX_DISK_LIMIT", 1), ("SANDBOX_NETWORK_BLOCKED", 1),
+                        ("SANDBOX_MEMORY_LIMIT", 137), ("SANDBOX_CPU_LIMIT", 152), ("SANDBOX_SECURITY_VIOLATION", 159),
+                        ("unsupported", 125), ("start_failed", 125), ("internal", 125)):
+        api.runs = {"new": {**FAILED, "error": {"code": error, "message": "m"}}}
+        equal(place.run("code", "--run", "x.py").returncode, code, error)
+        equal(place.run("runs", "wait", "r2").returncode, code, error)
+        r = place.run("runs", "wait", "--json", "r2")
+        equal((r.returncode, error in r.stdout), (code, True), error)
+    for end, code in (("cpu_limit", 152), ("security_violation", 159), ("bad_report", 1)):
+        api.end = {"reason": end}
+        equal(place.run("code", "box", "x.py").returncode, code, end)
+    for line, code in ((["wait", "none"], 125), (["show", "none"], 1), (["logs", "none"], 1), (["cancel", "none"], 1)):
+        r = place.run("runs", *line)
+        equal((r.returncode, r.stdout, r.stderr), (code, "", "berth: there is no such run (not_found)\n"), line)
+
+
+def no_daemon(place):
+    """Nobody answers, or not to the end."""
+    api = serve(place)
+    api.runs = {"r1": RUN}
+    api.breaks = True
+    equal(place.run("runs", "wait", "r1").returncode, 125, "it has gone away")
+    place.env["BERTH_SOCKET"] = place.path("none.sock")
+    for line, code in ((["runs", "wait", "r1"], 125), (["runs", "show", "r1"], 3), (["runs"], 3), (["code", "--run", "x.py"], 125)):
+        put(place, "x.py", "1")
+        r = place.run(*line)
+        equal((r.returncode, "no berthd answers" in r.stderr), (code, True), (line, r.stderr))
+
+
+def told_codes(place):
+    """The table of exit codes is the same wherever it stands."""
+    tables = []
+    for verb in ("code", "repl", "runs"):
+        tables.append(place.run("help", verb).stdout.split("Exit codes:\n")[1].split("\n\n")[0])
+    equal(tables[1:], tables[:1] * 2)
+    for code in ("0", "1", "124", "125", "130", "137", "152", "159"):
+        check(f"\n  {code} " in "\n" + tables[0], code)
+
+
+def languages(place):
+    """What names a language that is not known is refused; what names none is Python."""
+    api = serve(place)
+    os.mkdir(place.path("v1.rb"))
+    for name, text, wanted in (("A.PY", "1", "python"), ("x.rb", "#!/usr/bin/env -S A=1 python3.11 -u\n1", "python"), ("f.sh", "#!/usr/bin/perl\n", "bash"),
+                               ("g", "#!/opt/perl/bin/node\n", "javascript"), ("h", "#! /bin/dash\n", "bash"), (".rc", "1", "python"),
+                               ("i", "# perl\n", "python"), ("v1.rb/j", "1", "python"), ("./k", "1", "python"), ("l.", "1", "python")):
+        r = place.run("code", "box", put(place, name, text))
+        equal((r.returncode, r.stderr, api.calls[-1]["language"]), (0, "", wanted), name)
+    count = len(api.calls)
+    for name, text, told in (("foo.rb", "1", ".rb"), ("m", "#!/usr/bin/perl -w\n1", "perl"), ("n.v2", "#!/opt/node/bin/ruby\n", "ruby"),
+                             ("o", "#!/usr/bin/env nodemon\n", "nodemon"), ("p.py.bak", "1", ".bak"), ("q.\x1b", "1", ".?")):
+        for line in (["box", put(place, name, text)], ["--run", name]):
+            r = place.run("code", *line)
+            equal((r.returncode, r.stdout), (125, ""), name)
+            equal(r.stderr, f"berth: no language is known by `{told}`: say --lang python, javascript, typescript or bash\n", name)
+        r = place.run("code", "--lang", "bash", "box", name)
+        equal((r.returncode, api.calls.pop()["language"]), (0, "bash"), name)
+    r = place.run("code", "box", input="#!/usr/bin/perl\n")
+    equal((r.returncode, "`perl`" in r.stderr, len(api.calls)), (125, True, count), r.stderr)
+    equal(place.run("code", "-c", "work", "box", "foo.rb").returncode, 0, "a context has its language")
+
+
+if __name__ == "__main__":
+    main([("languages that are not known", languages), ("commands of bash", bash), ("how long code may be", sizes), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
