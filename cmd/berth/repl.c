@@ -32,11 +32,20 @@ struct repl {
 
 /* --- pieces --- */
 
+static bool is_blank(struct str code)
+{
+	for (size_t i = 0; i < code.len; i++) {
+		if (!memchr(" \t\n", code.at[i], 3))
+			return false;
+	}
+	return true;
+}
+
 static void send_piece(struct repl *repl, struct str code)
 {
 	int exit_code;
 
-	if (strspn(code.at, " \t\n") >= code.len)
+	if (is_blank(code))
 		return;
 	repl->call.code = code;
 	exit_code = code_call(&repl->call);

@@ -10,9 +10,10 @@ static char *text_of(struct run_log *log)
 	struct buf out;
 	char *text;
 
-	buf_init(&out, RUN_LOG_MAX + 2);
+	buf_init(&out, RUN_LOG_MAX + 3);
 	check(run_log_write(log, &out) == 0);
-	text = strndup(buf_at(&out), buf_len(&out));
+	check(buf_append(&out, "", 1) == 0);
+	text = strdup(buf_at(&out));
 	buf_close(&out);
 	return text;
 }
