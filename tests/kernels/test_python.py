@@ -198,7 +198,7 @@ def test_json(kernel):
                  "list(range(200000))", "f = [1]\nfor i in range(50):\n    f = [f]\nf", "{1, 2}", "'x' * 2_000_000"):
         kernel.ok("import sys; getattr(sys, 'set_int_max_str_digits', int)(0)")
         check("json" not in kernel.ok(code).result, code)
-    equal(kernel.ok("'\\ud800'").result["json"], "?", "half a character")
+    check("json" not in kernel.ok("'\\ud800'").result, "half a character")
 
 
 def test_limits(kernel):
@@ -320,9 +320,9 @@ def test_syntax_error(kernel):
 def test_exit(kernel):
     """exit() ends the call, not the context."""
     kernel.ok("x = 5")
-    equal(kernel.run("import sys\nprint('before', end='')\nsys.exit(3)").failed("SystemExit")["message"], "3")
-    call = kernel.run("exit()")
-    equal(call.failed("SystemExit")["message"], "")
+    equal(kernel.run("import sys\nprint('before', end='')\nsys.exit(3)").failed("SystemExit")["message"], "exit status 3")
+    equal(kernel.ok("print('on'); exit()").results, [])
+    equal(kernel.run("sys.exit(4)").failed("SystemExit")["exit_code"], 4)
     equal(kernel.ok("print('still'); x").text, "5")
     kernel.run("input()").failed("EOFError")
     kernel.run("import asyncio\nasync def f(): sys.exit('why')\nawait f()").failed("SystemExit")

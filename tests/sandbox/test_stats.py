@@ -19,7 +19,7 @@ def stats(g, name, query=""):
     equal(reply.status, 200, reply)
     told = reply.json()
     equal((told["id"], reply.generation), (name, told["generation"]), told)
-    equal(sorted(told), ["generation", "id", "limits", "state", "usage"], told)
+    equal(sorted(told), ["contexts", "generation", "id", "limits", "state", "usage"], told)
     return told
 
 
