@@ -1,9 +1,53 @@
 #include "cmd/berth/debug.h"
 
+#include "base/cleanup.h"
 #include "cmd/berth/screen.h"
 #include "proto/units.h"
 
 enum { DEBUG_ENV, DEBUG_CWD, DEBUG_USER, DEBUG_TIMEOUT, DEBUG_STDIN, DEBUG_PROFILE, DEBUG_FOR };
+
+/* Codes that node has no use for itself. */
+#define SCRIPT_MISSING    100
+#define SCRIPT_UNREADABLE 101
+#define EXIT_UNREADABLE   126
+#define EXIT_MISSING      127
+
+/* Under the inspector node looks for the script only when a debugger has come. */
+static const char find[] =
+	"const fs = require('node:fs'), path = require('node:path');\n"
+	"let script;\n"
+	"try { script = require.resolve(path.resolve(process.argv[1])); } catch { "
+	"process.exit(100); }\n"
+	"try { fs.accessSync(script, fs.constants.R_OK); } catch { process.exit(101); }\n";
+
+int debug_find_script(const struct command *command)
+{
+	const char *const argv[] = {"node", "--input-type=commonjs", "-e", find,
+				    "--",   command->argv[0]};
+	struct screen_text name = screen_text(str_of(command->argv[0]));
+	struct globals globals = *command->globals;
+	struct command look = *command;
+	int code;
+
+	globals.json = false;
+	look.globals = &globals;
+	look.argv = (char *const *)argv;
+	look.argc = array_len(argv);
+	look.has_stdin = false;
+	look.timeout_ms = 0;
+	code = command_run(&look);
+	if (code == SCRIPT_MISSING) {
+		screen_error("there is no script `%s` in the sandbox: its path begins in %s",
+			     name.text,
+			     command->cwd ? screen_text(str_of(command->cwd)).text : "/workspace");
+		return EXIT_MISSING;
+	}
+	if (code == SCRIPT_UNREADABLE) {
+		screen_error("the script `%s` may not be read by whom it should run as", name.text);
+		return EXIT_UNREADABLE;
+	}
+	return code;
+}
 
 static int run(const struct call *call)
 {
@@ -40,7 +84,7 @@ static const struct flag flags[] = {
 	[DEBUG_ENV]     = { "--env",     "NAME=VALUE", "set a variable; NAME alone passes ours on", "-e" },
 	[DEBUG_CWD]     = { "--cwd",     "DIR",        "where to run it (/workspace)", "-w" },
 	[DEBUG_USER]    = { "--user",    "USER",       "as whom: a name, a uid, or uid:gid", "-u" },
-	[DEBUG_TIMEOUT] = { "--timeout", "DURATION",   "with --profile: kill it after so long, which leaves no profile" },
+	[DEBUG_TIMEOUT] = { "--timeout", "DURATION",   "with --profile: kill it after so long, which leaves none" },
 	[DEBUG_STDIN]   = { "--stdin",   NULL,         "with --profile: pass our standard input on", "-i" },
 	[DEBUG_PROFILE] = { "--profile", "FOLDER",     "run it, and leave a CPU profile and a heap snapshot here" },
 	[DEBUG_FOR]     = { "--for",     "DURATION",   "with --profile: have it exit after so long" },
@@ -48,7 +92,7 @@ static const struct flag flags[] = {
 };
 
 static const struct example examples[] = {
-	{ "berth debug web server.js 8080",            "stops at its first line, and prints where DevTools find it" },
+	{ "berth debug web server.js 8080",            "stops at its first line, and prints a URL for DevTools" },
 	{ "berth debug web --profile out work.js",     "out/*.cpuprofile and out/*.heapsnapshot, at its end" },
 	{ "berth debug web --profile out --for 10s server.js", "of what does not end by itself" },
 	{ NULL },
@@ -67,18 +111,25 @@ const struct verb verb_debug = {
 		"its\n"
 		"first line, and prints a URL that Chrome's or Chromium's DevTools open, and one "
 		"for\n"
-		"other debuggers. Node's inspector is reached through a preview whose name holds "
-		"a\n"
-		"random token: whoever knows the URL can run anything in that sandbox. Output "
-		"comes\n"
-		"as it is written; the exit code is the script's own, or 125 if it was Berth that\n"
-		"failed. Ctrl-C ends the script, and the URL ends with it. With --json a line of\n"
-		"JSON tells the URLs.\n"
+		"other debuggers. Meanwhile node's inspector is a port of this machine, on "
+		"127.0.0.1\n"
+		"only, also if the daemon is elsewhere. Only who has the URL can connect, for it "
+		"ends\n"
+		"in a random UUID that the port does not tell: it is the right to run anything in "
+		"that\n"
+		"sandbox. Output comes as it is written; the exit code is the script's own, 127 "
+		"if\n"
+		"there is no such script, or 125 if it was Berth that failed. Ctrl-C ends the "
+		"script,\n"
+		"and the URL ends with it. With --json a line of JSON tells the URLs.\n"
 		"\n"
 		"With --profile nobody has to look on: the script runs, and when it exits a CPU\n"
 		"profile and a heap snapshot of that moment are fetched, which DevTools open, "
-		"too.\n"
-		"A script that a signal ends leaves none. See `berth cp` for the script's way in.",
+		"too,\n"
+		"and it is said where they are, or which is missing. A script that a signal kills\n"
+		"leaves no snapshot, and a profile only if it sent that signal itself. See `berth "
+		"cp`\n"
+		"for the script's way in.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

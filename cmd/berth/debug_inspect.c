@@ -2,35 +2,45 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "cmd/berth/client.h"
 #include "cmd/berth/command_request.h"
-#include "cmd/berth/port.h"
 #include "cmd/berth/process.h"
+#include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
+#include "cmd/berth/tunnel.h"
 #include "proto/base64.h"
 #include "proto/port_request.h"
 
 #define EVENT_ARENA_MAX (2 * CLIENT_EVENT_MAX)
 #define UUID_LEN        36
+#define START_MS        60000
 #define END_MS          10000 /* for what is tidied up */
 
 /* A script under the inspector. */
 struct session {
 	struct command *command;
 	struct haul *haul;
-	char process[64];        /* ours, so that it can be ended whatever its start has come to */
-	bool may_run;            /* it was asked for, and not refused */
-	char port[8];            /* inside; "": not exposed */
+	char process[64];      /* ours, so that it can be ended whatever its start has come to */
+	bool may_run;          /* it was asked for, and not refused */
+	uint16_t port;         /* of the inspector, inside */
+	struct tunnel *tunnel; /* to it; NULL: none yet */
+	pthread_t thread;      /* serves it, if is_served, until over_fd is readable */
+	int over_fd;
 	struct buf bytes;        /* of one event */
-	struct buf line;         /* of stderr, until the relay has spoken */
-	char uuid[UUID_LEN + 1]; /* of the inspector's target */
-	bool is_told, has_ended;
+	struct buf line;         /* of stderr, until is_over */
+	char uuid[UUID_LEN + 1]; /* of the inspector's target; "": it has not spoken */
+	bool is_served;
+	bool is_over; /* what it says at first */
+	bool has_ended;
 };
 
 static int fail(struct session *s, int error, const char *what)
@@ -40,11 +50,13 @@ static int fail(struct session *s, int error, const char *what)
 
 /* --- start --- */
 
+/*
+ * Ctrl-C does not cut this short: an end that is asked for on another connection may come before
+ * it, find nothing to end, and leave it running. The sandbox runs already, so it is not for long.
+ */
 static int start(struct session *s)
 {
-	struct client_stream stream = {.body_fd = -1, .interrupt_fd = s->haul->interrupt_fd};
-	struct client_request request = {
-		.method = "POST", .stream = &stream, .timeout_ms = CLIENT_WAIT_MS};
+	struct client_request request = {.method = "POST", .timeout_ms = START_MS};
 	struct command_request made;
 	int r = command_request_make(&made, s->command, &s->haul->err);
 
@@ -60,105 +72,86 @@ static int start(struct session *s)
 
 /* --- where it is --- */
 
-/* Is it there for those who have the URL? If not it may still be so for others, elsewhere. */
-static void try_preview(const struct session *s, const char *url)
+static void tell(const struct session *s, uint16_t local)
 {
-	struct globals there = {.url = url, .timeout_ms = END_MS};
-	struct answer answer;
-	struct err err;
-	int r;
+	char ws[128], devtools[256];
 
-	answer_init(&answer);
-	r = client_get(&there, "/json/list", &answer, &err);
-	if (r < 0)
-		screen_error("the preview cannot be reached from here: %s", err.sentence);
-	else if (!memmem(buf_at(&answer.body), buf_len(&answer.body), s->uuid, UUID_LEN))
-		screen_error("behind the preview is something else than node's inspector");
-	answer_close(&answer);
-}
-
-static void tell(const struct session *s, const char *scheme, struct str host)
-{
-	char ws[512], devtools[640];
-
-	snprintf(ws, sizeof(ws), "%s://%.*s/%s", scheme, STR_ARGS(host), s->uuid);
+	snprintf(ws, sizeof(ws), "127.0.0.1:%u/%s", (unsigned)local, s->uuid);
 	/* Not with experiments=true, as node itself tells it: a fresh Chromium refuses that. */
 	snprintf(devtools, sizeof(devtools),
-		 "devtools://devtools/bundled/js_app.html?v8only=true&%s=%.*s/%s", scheme,
-		 STR_ARGS(host), s->uuid);
+		 "devtools://devtools/bundled/js_app.html?v8only=true&ws=%s", ws);
 	if (s->haul->globals->json)
-		printf("{\"process\":\"%s\",\"port\":%s,\"ws\":\"%s\",\"devtools\":\"%s\"}\n",
-		       s->process, s->port, ws, devtools);
+		printf("{\"process\":\"%s\",\"port\":%u,\"ws\":\"ws://%s\",\"devtools\":\"%s\"}\n",
+		       s->process, (unsigned)s->port, ws, devtools);
 	else
 		fprintf(stderr,
 			"It waits for a debugger. In Chrome or Chromium, open\n  %s\n"
-			"or give another debugger\n  %s\n",
+			"or give another debugger\n  ws://%s\n",
 			devtools, ws);
 	fflush(stdout);
 }
 
-/* The daemon made it, but what comes over a network may be anything. */
-static bool is_plain(struct str host)
+static void *serve(void *arg)
 {
-	for (size_t i = 0; i < host.len; i++)
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:",
-			    host.at[i]) ||
-		    !host.at[i])
-			return false;
-	return host.len > 0 && host.len < 300;
+	struct session *s = arg;
+	struct err err;
+
+	if (tunnel_serve(s->tunnel, s->over_fd, &err) != -EINTR)
+		screen_error("%s", err.sentence);
+	return NULL;
 }
 
-static int expose(struct session *s, const char *port)
+/*
+ * DevTools connect to nobody but 127.0.0.1 and pages of their own, and node's inspector answers
+ * nobody who calls it by another name: so its port is one of this machine, too. The thread hears no
+ * signals: they were held before there was one.
+ */
+static int open_tunnel(struct session *s, uint16_t port)
 {
-	const char *const args[] = {s->command->id, port};
-	char url[320];
-	struct port_call c;
-	struct str host;
-	int r;
+	struct tunnel_ends ends = {.id = s->command->id, .port = port};
+	int r = tunnel_new(&s->tunnel, s->haul->globals, &ends, &s->haul->own);
 
-	port_call_init(&c, s->haul->globals);
-	r = port_ask(&c, "PUT", args, STR("{\"name\":\"node inspector\"}"));
-	if (r < 0) {
-		haul_fail(s->haul, r, "the inspector cannot be exposed: %s", c.err.sentence);
-	} else {
-		snprintf(s->port, sizeof(s->port), "%s", port);
-		host = c.port.url;
-		str_cut(&host, '/');
-		str_cut(&host, '/');
-		host = str_cut(&host, '/');
-		snprintf(url, sizeof(url), "%.*s",
-			 c.port.url.len < sizeof(url) ? (int)c.port.url.len : 0, c.port.url.at);
-		if (!c.port.url.len)
-			r = fail(s, -ENOTSUP,
-				 "berthd serves no previews, so nobody could reach the debugger: "
-				 "see `berth up --preview`");
-		else if (!is_plain(host))
-			r = fail(s, -EPROTO, "the preview's URL cannot be understood");
-		else
-			try_preview(s, url);
-		if (r == 0)
-			tell(s, str_starts_with(c.port.url, STR("https:")) ? "wss" : "ws", host);
+	if (r < 0)
+		return r;
+	s->port = port;
+	s->over_fd = eventfd(0, EFD_CLOEXEC);
+	r = s->over_fd < 0 ? -errno : -pthread_create(&s->thread, NULL, serve, s);
+	if (r < 0)
+		return haul_fail(s->haul, r, "cannot serve the debugger: %s", strerror(-r));
+	s->is_served = true;
+	tell(s, ends.local);
+	return 0;
+}
+
+static void close_tunnel(struct session *s)
+{
+	if (s->is_served) {
+		eventfd_write(s->over_fd, 1);
+		pthread_join(s->thread, NULL);
 	}
-	port_call_close(&c);
-	return r;
+	if (s->over_fd >= 0)
+		close(s->over_fd);
+	if (s->tunnel)
+		tunnel_free(s->tunnel);
 }
 
-/* "berth-debug PORT UUID", which is the word of what runs in there. */
-static int take_relay(struct session *s, struct str line)
+/* "Debugger listening on ws://127.0.0.1:PORT/UUID". False: that is not what the line says. */
+static bool parse_listening(struct session *s, struct str line, uint16_t *ret_port)
 {
-	struct str rest = line, word = str_cut(&rest, ' '), port = str_cut(&rest, ' ');
-	char text[8];
-	uint16_t number;
+	const struct str start = STR("Debugger listening on ws://127.0.0.1:");
+	struct str rest, port;
 
-	if (!str_eq(word, STR("berth-debug")) || port_number_parse(port, &number) < 0 ||
-	    rest.len != UUID_LEN)
-		return 0;
+	if (!str_starts_with(line, start))
+		return false;
+	rest = (struct str){line.at + start.len, line.len - start.len};
+	port = str_cut(&rest, '/');
+	if (port_number_parse(port, ret_port) < 0 || rest.len != UUID_LEN)
+		return false;
 	snprintf(s->uuid, sizeof(s->uuid), "%.*s", STR_ARGS(rest));
-	if (strspn(s->uuid, "0123456789abcdef-") != UUID_LEN)
-		return 0;
-	snprintf(text, sizeof(text), "%u", (unsigned)number);
-	s->is_told = true;
-	return expose(s, text);
+	if (strspn(s->uuid, "0123456789abcdef-") == UUID_LEN)
+		return true;
+	s->uuid[0] = '\0';
+	return false;
 }
 
 /* --- what it prints --- */
@@ -172,28 +165,45 @@ static int pass_on(struct session *s, int fd, struct str bytes)
 	return r;
 }
 
-/* The relay's line is for us. */
+static int pass_rest(struct session *s)
+{
+	int r = pass_on(s, STDERR_FILENO, (struct str){buf_at(&s->line), buf_len(&s->line)});
+
+	buf_consume(&s->line, buf_len(&s->line));
+	return r;
+}
+
+/* The first two lines of the inspector are for somebody who is in there: ours take their place. */
+static int take_line(struct session *s, struct str line)
+{
+	struct str bare = {line.at, line.len - 1};
+	uint16_t port;
+
+	if (!*s->uuid && parse_listening(s, bare, &port))
+		return open_tunnel(s, port);
+	s->is_over = *s->uuid;
+	if (s->is_over && str_starts_with(line, STR("For help, see: ")))
+		return 0;
+	return pass_on(s, STDERR_FILENO, line);
+}
+
 static int take_stderr(struct session *s, struct str bytes)
 {
 	const char *end;
 	int r = 0;
 
-	if (!s->is_told && buf_append_str(&s->line, bytes) < 0)
-		return fail(s, -EMSGSIZE, "node printed much, and not where its inspector is");
-	if (s->is_told)
+	if (s->is_over)
 		return pass_on(s, STDERR_FILENO, bytes);
-	while (r == 0 && !s->is_told && buf_len(&s->line) &&
+	if (buf_append_str(&s->line, bytes) < 0)
+		return fail(s, -EMSGSIZE, "node printed much, and not where its inspector is");
+	while (r == 0 && !s->is_over && buf_len(&s->line) &&
 	       (end = memchr(buf_at(&s->line), '\n', buf_len(&s->line)))) {
-		struct str line = {buf_at(&s->line), (size_t)(end - buf_at(&s->line))};
+		size_t len = (size_t)(end - buf_at(&s->line)) + 1;
 
-		r = take_relay(s, line);
-		if (r == 0 && !s->is_told)
-			r = pass_on(s, STDERR_FILENO, (struct str){line.at, line.len + 1});
-		buf_consume(&s->line, line.len + 1);
+		r = take_line(s, (struct str){buf_at(&s->line), len});
+		buf_consume(&s->line, len);
 	}
-	if (r == 0 && s->is_told)
-		r = pass_on(s, STDERR_FILENO, (struct str){buf_at(&s->line), buf_len(&s->line)});
-	return r;
+	return r == 0 && s->is_over ? pass_rest(s) : r;
 }
 
 struct told {
@@ -251,9 +261,7 @@ static int follow(struct session *s)
 	if (r == 0)
 		r = haul_events(s->haul, "GET", on_event, s);
 	/* It ended, and what it said last had no end of line. */
-	if (r == 0 && !s->is_told)
-		r = pass_on(s, STDERR_FILENO, (struct str){buf_at(&s->line), buf_len(&s->line)});
-	return r;
+	return r == 0 ? pass_rest(s) : r;
 }
 
 /* --- the end --- */
@@ -279,35 +287,25 @@ static int exit_code(struct session *s, int *ret)
 	return 0;
 }
 
-static void undo(const struct session *s, const char *method, const char *suffix)
+/* Signals are held meanwhile: another Ctrl-C does not cut this short, END_MS do. */
+static void end_script(const struct session *s)
 {
-	char path[SANDBOX_PATH_MAX];
-	struct client_request request = {.method = method, .path = path, .timeout_ms = END_MS};
+	char path[SANDBOX_PATH_MAX], suffix[128];
+	struct client_request request = {.method = "DELETE", .path = path, .timeout_ms = END_MS};
 	struct answer answer;
 	struct err err;
-	int r = sandbox_path(s->command->id, suffix, path, &err);
+	int r;
 
+	if (!s->may_run || s->has_ended)
+		return;
+	snprintf(suffix, sizeof(suffix), "/processes/%s?grace_ms=1000", s->process);
 	answer_init(&answer);
+	r = sandbox_path(s->command->id, suffix, path, &err);
 	if (r == 0)
 		r = client_send(s->haul->globals, &request, &answer, &err);
 	if (r < 0 && answer.status != 404)
 		screen_error("not all could be tidied up: %s", err.sentence);
 	answer_close(&answer);
-}
-
-/* Signals are held meanwhile: another Ctrl-C does not cut this short, END_MS do. */
-static void tidy(const struct session *s)
-{
-	char suffix[128];
-
-	if (s->may_run && !s->has_ended) {
-		snprintf(suffix, sizeof(suffix), "/processes/%s?grace_ms=1000", s->process);
-		undo(s, "DELETE", suffix);
-	}
-	if (*s->port) {
-		snprintf(suffix, sizeof(suffix), "/port/%s", s->port);
-		undo(s, "DELETE", suffix);
-	}
 }
 
 static int run(struct session *s)
@@ -319,7 +317,8 @@ static int run(struct session *s)
 		r = follow(s);
 	if (r == 0)
 		r = exit_code(s, &code);
-	tidy(s);
+	end_script(s);
+	close_tunnel(s);
 	finished = haul_finish(s->haul, r);
 	if (finished == EXIT_OK)
 		return code;
@@ -328,25 +327,26 @@ static int run(struct session *s)
 
 int debug_inspect(struct command *command)
 {
-	char *const *words = command->argv;
-	size_t count = command->argc;
-	cleanup_free char *relay = strndup(debug_relay.at, debug_relay.len);
-	cleanup_free char **argv = calloc(count + 5, sizeof(*argv));
-	struct session s = {.command = command};
+	/* Without its list of targets, so that only who is told the UUID can connect. */
+	static const char *const own[] = {"node", "--inspect-brk=127.0.0.1:0",
+					  "--inspect-publish-uid=stderr", "--"};
+	cleanup_free char **argv = calloc(array_len(own) + command->argc + 1, sizeof(*argv));
+	struct session s = {.command = command, .over_fd = -1};
 	struct haul haul;
 	uint64_t random;
 	int code;
 
-	if (!relay || !argv || getrandom(&random, sizeof(random), 0) != sizeof(random) ||
-	    haul_init(&haul, command->globals) != EXIT_OK)
+	if (!argv || getrandom(&random, sizeof(random), 0) != sizeof(random))
 		return EXIT_NOT_RUN;
-	argv[0] = (char *)"node";
-	argv[1] = (char *)"-e";
-	argv[2] = relay;
-	argv[3] = (char *)"--";
-	memcpy(argv + 4, words, count * sizeof(*argv));
+	code = debug_find_script(command);
+	if (code != EXIT_OK)
+		return code;
+	if (haul_init(&haul, command->globals) != EXIT_OK)
+		return EXIT_NOT_RUN;
+	memcpy(argv, own, sizeof(own));
+	memcpy(argv + array_len(own), command->argv, command->argc * sizeof(*argv));
 	command->argv = argv;
-	command->argc = count + 4;
+	command->argc += array_len(own);
 	command->is_detached = true;
 	snprintf(s.process, sizeof(s.process), "debug-%016" PRIx64, random);
 	command->process = s.process;

@@ -1,12 +1,15 @@
 #include "cmd/berth/debug.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "cmd/berth/copy.h"
@@ -33,6 +36,7 @@ struct profile {
 	const char *dir;
 	uint64_t limit_ms;
 	char place[PLACE_MAX]; /* inside: a directory of ours, for everybody */
+	bool is_made;          /* `dir` was not there before */
 };
 
 static int set_remote(const struct profile *p, const char *name, struct remote *ret)
@@ -46,6 +50,34 @@ static int set_remote(const struct profile *p, const char *name, struct remote *
 }
 
 /* --- before --- */
+
+static int refuse_dir(const struct profile *p)
+{
+	screen_error("nothing can be left in %s: %m; give --profile a folder that you may write to",
+		     screen_text(str_of(p->dir)).text);
+	if (p->is_made)
+		rmdir(p->dir);
+	return EXIT_NOT_RUN;
+}
+
+/* By making a file: what the permissions say is not all that there is to it. */
+static int make_dir(struct profile *p)
+{
+	cleanup_free char *probe = NULL;
+	cleanup_fd int fd = -1;
+
+	p->is_made = mkdir(p->dir, 0777) == 0;
+	if (!p->is_made && errno != EEXIST)
+		return refuse_dir(p);
+	if (asprintf(&probe, "%s/.berth-XXXXXX", p->dir) < 0) {
+		probe = NULL;
+		return refuse_dir(p);
+	}
+	fd = mkostemp(probe, O_CLOEXEC);
+	if (fd < 0 || unlink(probe) < 0)
+		return refuse_dir(p);
+	return EXIT_OK;
+}
 
 static int make_place(struct haul *haul, const struct profile *p)
 {
@@ -79,14 +111,68 @@ static int put_preload(struct haul *haul, const struct profile *p)
 
 /* --- after --- */
 
+struct kind {
+	struct str ending;
+	const char *name;
+	size_t count;
+};
+
+static bool is_of(struct str name, struct str ending)
+{
+	return name.len > ending.len &&
+	       memcmp(name.at + name.len - ending.len, ending.at, ending.len) == 0;
+}
+
+static void tell(const struct profile *p, struct kind *kind, const struct file_list *list)
+{
+	const struct file_info *infos = list->entries.items;
+
+	for (size_t i = 0; i < list->entries.len; i++) {
+		if (!is_of(infos[i].name, kind->ending))
+			continue;
+		kind->count++;
+		fprintf(stderr, "%s: %s/%s\n", kind->name, screen_text(str_of(p->dir)).text,
+			screen_text(infos[i].name).text);
+	}
+	if (!kind->count)
+		screen_error("there is no %s: the script was killed, or something kept node from "
+			     "writing it",
+			     kind->name);
+}
+
+/* There are more than one of each if it has forked. */
+static int tell_all(struct haul *haul, const struct profile *p)
+{
+	struct kind kinds[] = {{STR(".cpuprofile"), "CPU profile", 0},
+			       {STR(".heapsnapshot"), "heap snapshot", 0}};
+	struct file_list list = {0};
+	struct remote out;
+	struct arena arena;
+	int r;
+
+	set_remote(p, "/out", &out);
+	arena_init(&arena, REMOTE_LIST_MAX);
+	r = remote_target(&out, "dir", &haul->target);
+	if (r == 0)
+		r = haul_ask(haul, "GET");
+	if (r == 0)
+		r = file_list_parse(&arena, &haul->answer, &list, &haul->err);
+	for (size_t i = 0; r == 0 && i < array_len(kinds); i++)
+		tell(p, &kinds[i], &list);
+	if (r == 0 && list.cursor.len)
+		fprintf(stderr, "and more in %s\n", screen_text(str_of(p->dir)).text);
+	arena_close(&arena);
+	return r;
+}
+
 static int fetch(struct haul *haul, const struct profile *p)
 {
 	struct copy copy = {.haul = haul, .local = p->dir, .is_recursive = true};
-	char contents[PLACE_MAX];
+	int r;
 
-	snprintf(contents, sizeof(contents), "/out/.");
-	set_remote(p, contents, &copy.remote);
-	return copy_out(&copy);
+	set_remote(p, "/out/.", &copy.remote);
+	r = copy_out(&copy);
+	return r == 0 ? tell_all(haul, p) : r;
 }
 
 static int remove_place(struct haul *haul, const struct profile *p)
@@ -138,26 +224,39 @@ static int run_script(struct profile *p)
 	return code;
 }
 
+/* In a place inside, which is there only meanwhile. */
+static int run_in_place(struct profile *p)
+{
+	int code = step(p, make_place), fetched;
+
+	if (code != EXIT_OK)
+		return code;
+	code = step(p, put_preload);
+	if (code != EXIT_OK) {
+		step(p, remove_place);
+		return code;
+	}
+	code = run_script(p);
+	fetched = code == EXIT_INTERRUPTED ? EXIT_OK : step(p, fetch);
+	step(p, remove_place);
+	return code == EXIT_OK ? fetched : code;
+}
+
 int debug_profile(struct command *command, const char *dir, uint64_t limit_ms)
 {
 	struct profile p = {.command = command, .dir = dir, .limit_ms = limit_ms};
+	bool is_standard = command->has_stdin && strcmp(command->argv[0], "-") == 0;
 	uint64_t random;
-	int code, fetched;
+	int code;
 
-	if (mkdir(dir, 0777) < 0 && errno != EEXIST) {
-		screen_error("cannot make %s: %m", screen_text(str_of(dir)).text);
-		return EXIT_NOT_RUN;
-	}
-	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random) || make_dir(&p) != EXIT_OK)
 		return EXIT_NOT_RUN;
 	snprintf(p.place, sizeof(p.place), "/tmp/berth-profile-%016" PRIx64, random);
-	code = step(&p, make_place);
-	if (code != EXIT_OK)
-		return code;
-	code = step(&p, put_preload);
+	code = is_standard ? EXIT_OK : debug_find_script(command);
 	if (code == EXIT_OK)
-		code = run_script(&p);
-	fetched = code == EXIT_INTERRUPTED ? EXIT_OK : step(&p, fetch);
-	step(&p, remove_place);
-	return code == EXIT_OK ? fetched : code;
+		code = run_in_place(&p);
+	/* It stays if there is something in it. */
+	if (p.is_made)
+		rmdir(dir);
+	return code;
 }
