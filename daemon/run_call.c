@@ -16,6 +16,8 @@
 #define REPORT_SIZE 32                             /* what each counts for, however small it is */
 #define SAID_MAX    (RUN_VALUES_MAX + 1024 * 1024) /* of values, and errors beside them */
 
+#define ALLOWED_MAX 48
+
 static const char stopped[] = "its sandbox was stopped or deleted meanwhile";
 static const char memory_sentence[] = "the code needed more memory than limits.memory allows";
 
@@ -90,16 +92,32 @@ struct run_log *run_hold_log(const struct run *run)
 	return run_log_hold(run->log);
 }
 
-static void end_output(struct run *run, uint64_t max)
+static void end_output(struct run *run, struct str sentence)
+{
+	run_end_error(run, RUN_FAILED,
+		      &(struct run_error){.code = RUN_SANDBOX_OUTPUT_LIMIT, .message = sentence});
+}
+
+static void end_said(struct run *run, uint64_t max)
 {
 	char sentence[160];
-	int n = snprintf(sentence, sizeof(sentence),
-			 "the code has said more than %llu bytes, all it prints, logs and returns",
-			 (unsigned long long)max);
 
-	run_end_error(run, RUN_FAILED,
-		      &(struct run_error){.code = RUN_SANDBOX_OUTPUT_LIMIT,
-					  .message = {sentence, (size_t)n}});
+	snprintf(sentence, sizeof(sentence),
+		 "the code has said more than %llu bytes, its limits.output_bytes, with all it "
+		 "prints, logs and returns",
+		 (unsigned long long)max);
+	end_output(run, str_of(sentence));
+}
+
+static void end_values(struct run *run)
+{
+	char sentence[160];
+
+	snprintf(sentence, sizeof(sentence),
+		 "the results of the code have more than %d bytes together, the most that a run "
+		 "can return",
+		 RUN_VALUES_MAX);
+	end_output(run, str_of(sentence));
 }
 
 /* False: that was too much. What comes in many small pieces is work for us, too. */
@@ -109,7 +127,7 @@ static bool count_output(struct run *run, size_t len)
 
 	run->output_bytes += len;
 	if (run->output_bytes > max)
-		end_output(run, max);
+		end_said(run, max);
 	return !run->is_ending;
 }
 
@@ -126,6 +144,16 @@ static void on_output(struct context_call *call, bool is_stderr, struct str byte
 	if (is_stderr && memmem(bytes.at, bytes.len, heap, sizeof(heap) - 1))
 		run->is_heap_full = true;
 	count_output(run, bytes.len);
+}
+
+/* How much it was: "" or a part of a sentence. */
+static void write_allowed(const struct run *run, char ret[ALLOWED_MAX])
+{
+	uint64_t max = run->request.limits.memory_bytes;
+
+	ret[0] = '\0';
+	if (max)
+		snprintf(ret, ALLOWED_MAX, ", %llu bytes", (unsigned long long)max);
 }
 
 static bool has_word(struct str text, const char *const *words)
@@ -162,6 +190,7 @@ static void take_error(struct run *run, const struct kernel_error *e)
 	/* ENOSPC and EDQUOT, as Python and Node tell them. */
 	static const char *const full[] = {"ENOSPC", "EDQUOT", "No space left on device",
 					   "Disk quota exceeded", NULL};
+	char allowed[ALLOWED_MAX], sentence[sizeof(memory_sentence) + ALLOWED_MAX];
 	struct run_error error = {
 		.code = code_of(e),
 		.name = e->name,
@@ -172,9 +201,12 @@ static void take_error(struct run *run, const struct kernel_error *e)
 		.column = e->column,
 	};
 
-	if (is_shell_killed(run, e))
+	if (is_shell_killed(run, e)) {
+		write_allowed(run, allowed);
+		snprintf(sentence, sizeof(sentence), "%s%s", memory_sentence, allowed);
 		error = (struct run_error){.code = RUN_SANDBOX_MEMORY_LIMIT,
-					   .message = STR(memory_sentence)};
+					   .message = str_of(sentence)};
+	}
 	run->error = run_keep_error(run, &error);
 	run->is_disk_suspect = has_word(e->message, full);
 }
@@ -198,7 +230,7 @@ static void on_report(struct context_call *call, const struct kernel_report *rep
 	case KERNEL_VALUE:
 		run->value = keep(run, report->value);
 		if (!run->value.len)
-			end_output(run, RUN_VALUES_MAX);
+			end_values(run);
 		break;
 	case KERNEL_ERROR:
 		take_error(run, &report->error);
@@ -477,7 +509,7 @@ static void on_ended(struct context_call *call, const struct context_end *end)
 {
 	struct run *run = container_of(call, struct run, call);
 	struct verdict verdict;
-	char sentence[512];
+	char sentence[512], allowed[ALLOWED_MAX] = "";
 
 	run->is_calling = false;
 	if (run->runs->is_stopping)
@@ -495,14 +527,16 @@ static void on_ended(struct context_call *call, const struct context_end *end)
 		return;
 	}
 	verdict = verdict_of(run, end);
+	if (strcmp(verdict.code, RUN_SANDBOX_MEMORY_LIMIT) == 0)
+		write_allowed(run, allowed);
 	if (end->reason == CONTEXT_NOT_STARTED && end->message[0])
 		snprintf(sentence, sizeof(sentence), "%s: %s", verdict.sentence, end->message);
 	else if (end->reason == CONTEXT_EXITED)
-		snprintf(sentence, sizeof(sentence), "%s (%s %d)", verdict.sentence,
+		snprintf(sentence, sizeof(sentence), "%s%s (%s %d)", verdict.sentence, allowed,
 			 end->signal ? "signal" : "status",
 			 end->signal ? end->signal : end->exit_code);
 	else
-		snprintf(sentence, sizeof(sentence), "%s", verdict.sentence);
+		snprintf(sentence, sizeof(sentence), "%s%s", verdict.sentence, allowed);
 	run_end_error(run, verdict.status,
 		      &(struct run_error){.code = verdict.code,
 					  .message = {sentence, utf8_valid_len(str_of(sentence))}});
