@@ -150,6 +150,19 @@ static void set_lost(struct context_end *ret, const struct exec_end *end)
 			 "the code ended its interpreter: the next call gets a fresh one");
 }
 
+/* By somebody outside. */
+static void say_killed(const struct context *c, struct context_end *ret)
+{
+	const char *sentence = "the sandbox was stopped meanwhile: the next call starts it, with a "
+			       "fresh interpreter";
+
+	if (c->is_leaving)
+		sentence = "the context was deleted meanwhile";
+	else if (sandbox_is_leaving(c->sb))
+		sentence = "the sandbox was deleted meanwhile";
+	snprintf(ret->message, sizeof(ret->message), "%s", sentence);
+}
+
 void context_call_lost(struct context *c, const struct exec_end *end)
 {
 	struct context_end ret = {.is_replaced = true};
@@ -163,6 +176,8 @@ void context_call_lost(struct context *c, const struct exec_end *end)
 		snprintf(ret.message, sizeof(ret.message), "%s", c->why_text);
 	} else {
 		set_lost(&ret, end);
+		if (ret.reason == CONTEXT_KILLED && !ret.message[0])
+			say_killed(c, &ret);
 	}
 	context_call_end(c, &ret);
 }

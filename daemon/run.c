@@ -84,7 +84,8 @@ void run_began(struct run *run)
 	run->record.started_at_ms = registry_now_ms();
 	run->record.metrics.cold_start_ms = (int64_t)((run->began_ns - run->taken_ns) / 1000000);
 	run->record.status = RUN_RUNNING;
-	uv_timer_start(&run->timeout, on_timeout, run->request.timeout_ms, 0);
+	if (run->request.timeout_ms)
+		uv_timer_start(&run->timeout, on_timeout, run->request.timeout_ms, 0);
 	/* For lists. Should it not be stored, its end is. */
 	store_run_save(store_of(run), &run->record, NULL, NULL);
 }

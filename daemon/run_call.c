@@ -105,8 +105,8 @@ static void end_output(struct run *run, uint64_t max)
 {
 	char sentence[160];
 	int n = snprintf(sentence, sizeof(sentence),
-			 "the code has said more than %llu bytes, all it prints, logs, shows and "
-			 "returns",
+			 "the code has said more than %llu bytes, its limits.output_bytes, with "
+			 "all it prints, logs, shows and returns",
 			 (unsigned long long)max);
 
 	run_end_error(run, RUN_FAILED,
@@ -213,10 +213,13 @@ static void take_error(struct run *run, const struct kernel_error *e)
 		.line = e->line,
 		.column = e->column,
 	};
+	char greedy[RUN_GREEDY_MAX];
 
-	if (is_shell_killed(run, e))
+	if (is_shell_killed(run, e)) {
+		run_write_greedy(run, greedy);
 		error = (struct run_error){.code = RUN_SANDBOX_MEMORY_LIMIT,
-					   .message = STR(RUN_GREEDY)};
+					   .message = str_of(greedy)};
+	}
 	run->error = write_error(&run->error_text, &error);
 	run->is_disk_suspect = has_word(e->message, full);
 }

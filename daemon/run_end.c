@@ -5,9 +5,20 @@
 #include "base/cleanup.h"
 #include "daemon/run_state.h"
 
+void run_write_greedy(const struct run *run, char ret[RUN_GREEDY_MAX])
+{
+	uint64_t max = run->request.limits.memory_bytes;
+	int n = snprintf(ret, RUN_GREEDY_MAX,
+			 "the code needed more memory than limits.memory allows");
+
+	if (max)
+		snprintf(ret + n, RUN_GREEDY_MAX - (size_t)n, ", %llu bytes",
+			 (unsigned long long)max);
+}
+
 struct verdict {
 	enum run_status status;
-	const char *code, *sentence;
+	const char *code, *sentence; /* NULL: run_write_greedy() */
 };
 
 /* Its kernel has ended by itself. */
@@ -16,7 +27,7 @@ static struct verdict verdict_of_exit(const struct run *run, const struct contex
 	const struct sandbox *sb = run_sandbox(run);
 
 	if (end->signal == SIGKILL && sb && sandbox_oom_kills(sb) > 0)
-		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT, RUN_GREEDY};
+		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT, NULL};
 	if (run->is_heap_full && (end->signal == SIGABRT || end->signal == SIGTRAP))
 		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT,
 					"the heap of JavaScript is full: it may hold a part of "
@@ -29,7 +40,7 @@ static struct verdict verdict_of(const struct run *run, const struct context_end
 {
 	switch (end->reason) {
 	case CONTEXT_OOM:
-		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT, RUN_GREEDY};
+		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT, NULL};
 	case CONTEXT_CPU_LIMIT:
 		return (struct verdict){RUN_FAILED, RUN_SANDBOX_CPU_LIMIT,
 					"the code has used up its limits.cpu_time_ms"};
@@ -58,8 +69,12 @@ static struct verdict verdict_of(const struct run *run, const struct context_end
 void run_end_kernel(struct run *run, const struct context_end *end)
 {
 	struct verdict verdict = verdict_of(run, end);
-	char sentence[512];
+	char sentence[512], greedy[RUN_GREEDY_MAX];
 
+	if (!verdict.sentence) {
+		run_write_greedy(run, greedy);
+		verdict.sentence = greedy;
+	}
 	if (end->reason == CONTEXT_NOT_STARTED && end->message[0])
 		snprintf(sentence, sizeof(sentence), "%s: %s", verdict.sentence, end->message);
 	else if (end->reason == CONTEXT_EXITED)

@@ -119,8 +119,10 @@ void run_call_close(struct run *run);
 void run_call_end_tests(struct run *run);
 int run_call_write_tests(const struct run *run, struct buf *out);
 
-#define RUN_STOPPED "its sandbox was stopped or deleted meanwhile"
-#define RUN_GREEDY  "the code needed more memory than limits.memory allows"
+#define RUN_STOPPED    "its sandbox was stopped or deleted meanwhile"
+#define RUN_GREEDY_MAX 128
+/* That it needed more memory than it may have, and how much that is. */
+void run_write_greedy(const struct run *run, char ret[RUN_GREEDY_MAX]);
 /* run_end.c: its kernel is no more, in the middle of a call. */
 void run_end_kernel(struct run *run, const struct context_end *end);
 

@@ -88,7 +88,7 @@ int code_request_parse(struct arena *arena, struct str body, struct code_request
 	if (r < 0)
 		return r;
 	if (asked.code.timeout_ms > EXEC_TIMEOUT_MAX_MS)
-		return exec_refuse(err, "timeout_ms is out of range");
+		return exec_refuse(err, EXEC_TIMEOUT_RULE);
 	if (asked.code.file.len > FILE_NAME_MAX)
 		return exec_refuse(err, "file must be a name of at most 255 bytes");
 	*ret = asked.code;

@@ -3,10 +3,15 @@
 #ifndef BERTH_PROTO_EXEC_ASKED_H
 #define BERTH_PROTO_EXEC_ASKED_H
 
+#include <assert.h>
+
 #include "proto/exec_request.h"
 
 /* Sums with a clock stay far from 2^63. */
 #define EXEC_TIMEOUT_MAX_MS (100ULL * 366 * 24 * 3600 * 1000)
+/* Of every timeout_ms. */
+#define EXEC_TIMEOUT_RULE "timeout_ms must be from 1 to 3162240000000, or 0 for none"
+static_assert(EXEC_TIMEOUT_MAX_MS == 3162240000000ULL, "the rule says so");
 
 /* What was asked for, before it is checked; the same for a body and a query. */
 struct exec_asked {

@@ -118,7 +118,7 @@ static int check_rest(const struct exec_asked *a, struct err *err)
 	if (a->user_given && !is_user(a->user))
 		return exec_refuse(err, "user must be a name, a uid or \"uid:gid\"");
 	if (a->timeout_ms > EXEC_TIMEOUT_MAX_MS)
-		return exec_refuse(err, "timeout_ms is out of range");
+		return exec_refuse(err, EXEC_TIMEOUT_RULE);
 	if (a->max_output_bytes > EXEC_OUTPUT_MAX)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
 			       "max_output_bytes must be at most %d", EXEC_OUTPUT_MAX);

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "proto/agent.h"
+#include "proto/exec_asked.h"
 #include "proto/settings_limits.h"
 
 struct asked_network {
@@ -154,10 +155,8 @@ static int check_sizes(const struct asked_run *a, struct err *err)
 	if (a->request_given && !is_null(a->request) && a->request.at[0] != '{')
 		return refuse(err, "request must be an object: {\"method\", \"url\", \"headers\", "
 				   "\"body\"}");
-	if (a->timeout_given && (a->timeout_ms < 1 || a->timeout_ms > RUN_TIMEOUT_MAX))
-		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "timeout_ms must be from 1 to %llu",
-			       (unsigned long long)RUN_TIMEOUT_MAX);
+	if (a->timeout_given && a->timeout_ms > EXEC_TIMEOUT_MAX_MS)
+		return refuse(err, EXEC_TIMEOUT_RULE);
 	return 0;
 }
 
@@ -198,6 +197,9 @@ int run_request_parse(struct arena *arena, struct str body, struct run_request *
 	language = kernel_language_find(a.language);
 	if (language < 0)
 		return refuse(err, "language must be python, javascript, typescript or bash");
+	if (language == KERNEL_BASH && a.tests_given)
+		return refuse(err, "bash has no result that tests could be about, only what it "
+				   "prints: leave out tests, or choose another language");
 	if (a.image_given && !settings_is_image(a.image))
 		return refuse(err, "image must be " SETTINGS_IMAGE_RULE);
 	if (a.trust_given && trust_parse(a.trust, &trust) < 0)
@@ -232,10 +234,9 @@ int run_wait_parse(struct arena *arena, struct str body, uint64_t *ret_ms, struc
 	uint64_t timeout_ms = UINT64_MAX;
 	int r = body.len ? json_parse(arena, body, fields, &timeout_ms, err) : 0;
 
-	if (r == 0 && timeout_ms != UINT64_MAX && timeout_ms > RUN_TIMEOUT_MAX)
-		r = err_set(err, -EINVAL, ERR_INVALID_REQUEST, "timeout_ms must be at most %llu",
-			    (unsigned long long)RUN_TIMEOUT_MAX);
+	if (r == 0 && timeout_ms != UINT64_MAX && timeout_ms > EXEC_TIMEOUT_MAX_MS)
+		r = refuse(err, EXEC_TIMEOUT_RULE);
 	if (r == 0)
-		*ret_ms = timeout_ms;
+		*ret_ms = timeout_ms ? timeout_ms : UINT64_MAX;
 	return r;
 }

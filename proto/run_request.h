@@ -22,7 +22,6 @@
 #define RUN_METADATA_MAX    (64 * 1024)
 #define RUN_TESTS_MAX       1000
 #define RUN_TIMEOUT_DEFAULT 30000
-#define RUN_TIMEOUT_MAX     (24ULL * 3600 * 1000)
 #define RUN_OUTPUT_DEFAULT  (16 * 1024 * 1024)  /* printed and logged, and its values */
 #define RUN_DISK_DEFAULT    (256 * 1024 * 1024) /* or half of its memory, if that is limited */
 #define RUN_INODES_DEFAULT  65536
@@ -41,8 +40,8 @@ struct run_request {
 	struct str image;          /* with a NUL behind it */
 	struct str input, request; /* JSON texts; "": none was given */
 	struct json_map env;
-	bool env_given; /* also if it is empty */
-	uint64_t timeout_ms;
+	bool env_given;                /* also if it is empty */
+	uint64_t timeout_ms;           /* 0: none */
 	enum trust trust;              /* TRUST_UNSAID: the configuration's `run_trust` */
 	struct settings_limits limits; /* as they were asked for */
 	struct run_test *tests;

@@ -151,7 +151,7 @@ static int put_run(const struct call *call, const struct code_call *code, struct
 				 "--input wants JSON, such as 42, [1, 2] or "
 				 "'{\"a\": \"b\"}'");
 	code_env_write(&w, &(struct code_env){call, CODE_ENV});
-	if (code->timeout_ms) {
+	if (values[CODE_TIMEOUT]) {
 		json_key(&w, "timeout_ms");
 		json_int(&w, (int64_t)code->timeout_ms);
 	}
@@ -258,9 +258,9 @@ static int check(const struct call *call, struct code_call *code)
 		if (!values[CODE_RUN] && values[for_runs[i]])
 			return usage_error("--input, --image, --trust and limits are for --run");
 	if (values[CODE_TIMEOUT] &&
-	    (duration_parse(str_of(values[CODE_TIMEOUT]), &code->timeout_ms) < 0 ||
-	     !code->timeout_ms))
-		return usage_error("--timeout wants a duration such as 30s, 10m or 500ms");
+	    duration_parse(str_of(values[CODE_TIMEOUT]), &code->timeout_ms) < 0)
+		return usage_error("--timeout wants a duration such as 30s, 10m or 500ms; 0s is "
+				   "none");
 	if (values[CODE_CONTEXT] && session_check(values[CODE_CONTEXT], &err) < 0)
 		return usage_error("`%s` is no context's ID",
 				   screen_text(str_of(values[CODE_CONTEXT])).text);
@@ -318,7 +318,7 @@ static const struct flag flags[] = {
 	[CODE_LANG]     = { "--lang",     "LANGUAGE",   "python, javascript, typescript or bash, if neither the name of the file nor its #! line tells", "-l" },
 	[CODE_CONTEXT]  = { "--context",  "CONTEXT",    "in this context (the language's own)", "-c" },
 	[CODE_ENV]      = { "--env",      "NAME=VALUE", "set a variable, in a context made for this call; NAME alone passes ours on", "-e" },
-	[CODE_TIMEOUT]  = { "--timeout",  "DURATION",   "interrupt it after so long: 500ms, 30s, 10m" },
+	[CODE_TIMEOUT]  = { "--timeout",  "DURATION",   "interrupt it after so long: 500ms, 30s, 10m; 0s, and in a context nothing: never; of a run 30s" },
 	[CODE_SAVE]     = { "--save",     "DIR",        "what can be a file goes there, and pictures are not shown" },
 	[CODE_RUN]      = { "--run",      NULL,         "in a sandbox of its own, of which nothing stays" },
 	[CODE_INPUT]    = { "--input",    "JSON",       "with --run: what its function is called with; an array are its arguments" },

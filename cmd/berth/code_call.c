@@ -137,7 +137,8 @@ static int code_of(const struct calling *c, const struct code_done *done)
 		else if (endings[i].sentence)
 			screen_error("%s", endings[i].sentence);
 	}
-	if (done->is_replaced && !done->message.len)
+	/* Of one that was stopped or removed nobody here knows whether there is a next call. */
+	if (done->is_replaced && !done->message.len && !str_eq(done->reason, STR("killed")))
 		screen_error("what was defined in this context is gone: the next call gets a fresh "
 			     "interpreter");
 	if (code == EXIT_OK && done->signal)

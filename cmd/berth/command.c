@@ -89,9 +89,8 @@ int command_init(struct command *command, const struct call *call,
 		usage_error("what should be run? Give a program and its arguments");
 		return EXIT_NOT_RUN;
 	}
-	if (timeout &&
-	    (duration_parse(str_of(timeout), &command->timeout_ms) < 0 || !command->timeout_ms)) {
-		usage_error("--timeout wants a duration such as 30s, 10m or 500ms");
+	if (timeout && duration_parse(str_of(timeout), &command->timeout_ms) < 0) {
+		usage_error("--timeout wants a duration such as 30s, 10m or 500ms; 0s is none");
 		return EXIT_NOT_RUN;
 	}
 	command->env = calloc(call->given_count + 1, sizeof(*command->env));

@@ -251,7 +251,7 @@ static int wait_for(struct haul *haul, const struct call *call, int *ret_code)
 
 	if (r == 0 && timeout && duration_parse(str_of(timeout), &timeout_ms) < 0)
 		r = err_set(&haul->err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
-			    "--timeout wants a duration such as 30s or 10m");
+			    "--timeout wants a duration such as 30s or 10m; 0s is none");
 	if (r == 0 && timeout)
 		r = buf_printf(&haul->body, "{\"timeout_ms\":%" PRIu64 "}", timeout_ms);
 	if (r == 0)

@@ -167,9 +167,9 @@ static int take_flags(struct waiting *waiting)
 		if (waiting->port == 0 || waiting->port > PORT_MAX)
 			return usage_error("--port wants a number from 1 to 65535");
 	}
-	if (timeout &&
-	    (duration_parse(str_of(timeout), &waiting->timeout_ms) < 0 || !waiting->timeout_ms))
-		return usage_error("--timeout wants a duration such as 30s, 10m or 500ms");
+	if (timeout && duration_parse(str_of(timeout), &waiting->timeout_ms) < 0)
+		return usage_error(
+			"--timeout wants a duration such as 30s, 10m or 500ms; 0s is none");
 	return EXIT_OK;
 }
 

@@ -62,7 +62,7 @@ def exec_flags(place):
         "user": "1000:100", "timeout_ms": 1500}), r.stderr)
     for args, words in [(["web"], "what should be run"), ([], "in which sandbox"),
                         (["web", "--"], "what should be run"), (["--timeout", "5", "web", "x"], "--timeout"),
-                        (["--timeout", "0s", "web", "x"], "--timeout"),
+                        (["--timeout", "0", "web", "x"], "--timeout"),
                         (["-e", "NOT_THERE", "web", "x"], "no such variable"),
                         (["-e", "=x", "web", "x"], "NAME=VALUE"), (["--bad", "web", "x"], "no flag"),
                         (["we/b", "x"], "no sandbox's ID"), (["..", "x"], "no sandbox's ID")]:

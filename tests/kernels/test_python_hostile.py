@@ -298,9 +298,10 @@ def test_run_logs(kernel):
     call = kernel.invoke().ok()
     equal([(log["level"], log["message"]) for log in call.logs[:5]],
           [("debug", "d"), ("info", "i 5"), ("warn", "w"), ("error", "e"), ("error", "c")])
-    equal((call.logs[5]["level"], "careful" in call.logs[5]["message"], len(call.logs)), ("warn", True, 6))
-    check(all(before - 1 < log["time"] < time.time() + 1 for log in call.logs), call.logs)
-    equal((call.stdout, call.stderr), (b"out\n", b""))
+    equal((call.logs[5]["level"], "careful" in call.logs[5]["message"], len(call.logs)), ("warn", True, 7))
+    equal((call.logs[6]["level"], call.logs[6]["message"]), ("stdout", "out\n"))
+    check(all(before - 1 < log["time"] < time.time() + 1 for log in call.logs[:6]), call.logs)
+    equal((call.stdout, call.stderr), (b"", b""))
     other = start()
     call = other.ok("import logging, warnings\nlogging.warning('w')\nwarnings.warn('careful')")
     check(not call.logs and b"w" in call.stderr and b"careful" in call.stderr, call.reports, call.stderr)

@@ -63,12 +63,13 @@ static void test_refusals(void)
 		{"{\"code\":\"\",\"language\":\"python\"}", "code must not be empty"},
 		{"{\"code\":\"1\"}", "language"},
 		{"{\"code\":\"1\",\"language\":\"cobol\"}", "language must be python"},
-		{"{\"code\":\"1\",\"language\":\"js\",\"timeout_ms\":0}", "timeout_ms must be from 1"},
-		{"{\"code\":\"1\",\"language\":\"js\",\"timeout_ms\":99999999999}", "timeout_ms must be from 1"},
+		{"{\"code\":\"1\",\"language\":\"js\",\"timeout_ms\":-1}", "timeout_ms must not be negative"},
+		{"{\"code\":\"1\",\"language\":\"js\",\"timeout_ms\":9999999999999}", "timeout_ms must be from 1"},
 		{"{\"code\":\"1\",\"language\":\"js\",\"request\":[]}", "request must be an object"},
 		{"{\"code\":\"1\",\"language\":\"js\",\"request\":{},\"input\":1}", "exclude each other"},
 		{"{\"code\":\"1\",\"language\":\"js\",\"tests\":[],\"input\":1}", "exclude each other"},
 		{"{\"code\":\"1\",\"language\":\"js\",\"tests\":[{\"input\":1}]}", "tests[0].expected"},
+		{"{\"code\":\"1\",\"language\":\"bash\",\"tests\":[]}", "bash has no result"},
 		{"{\"code\":\"1\",\"language\":\"js\",\"env\":{\"\":\"\"}}", "a name in env"},
 		{"{\"code\":\"1\",\"language\":\"js\",\"limits\":{\"pids\":1}}", "limits.pids"},
 		{"{\"code\":\"1\",\"language\":\"js\",\"nope\":1}", "unknown field \"nope\""},
@@ -101,7 +102,9 @@ static void test_wait(void)
 	check(run_wait_parse(&arena, STR(""), &ms, &err) == 0 && ms == UINT64_MAX);
 	check(run_wait_parse(&arena, STR("{\"timeout_ms\":7}"), &ms, &err) == 0 && ms == 7);
 	check(run_wait_parse(&arena, STR("{\"timeout_ms\":-1}"), &ms, &err) < 0);
-	check(run_wait_parse(&arena, STR("{\"timeout_ms\":99999999999}"), &ms, &err) < 0);
+	check(run_wait_parse(&arena, STR("{\"timeout_ms\":9999999999999}"), &ms, &err) < 0);
+	check(run_wait_parse(&arena, STR("{\"timeout_ms\":0}"), &ms, &err) == 0 &&
+	      ms == UINT64_MAX);
 	tap_ok("waits");
 }
 
