@@ -244,6 +244,8 @@ class Ground(place.Place):
 
     def stop(self):
         """Everything is asked to end; nothing may be left."""
+        if self.request("POST", "/v1/pool/shutdown-prewarmed").status == 200:  # or it would fill itself meanwhile
+            until(lambda: self.get("/v1/pool/stats").json()["total"] == 0, "the pool to be empty")
         for sandbox in self.list_all():
             equal(self.request("DELETE", f"/v1/sandbox/{sandbox['id']}").status, 204, "delete")
         equal([s["id"] for s in self.list_all()], [], "sandboxes after delete")

@@ -165,8 +165,7 @@ static void test_refused(void)
 		"{\"call\": 1, \"error\": {\"name\": \"E\", \"message\": \"\", \"line\": -1}}",
 		"{\"call\": 1, \"error\": {\"name\": \"\", \"message\": \"\", \"traceback\": 1}}",
 		"{\"call\": 1, \"error\": {\"name\": \"E\", \"message\": \"\", \"exit_code\": 0}}",
-		"{\"call\": 1, \"error\": {\"name\": \"E\", \"message\": \"\", \"exit_code\": "
-		"256}}",
+		"{\"call\": 1, \"error\": {\"name\": \"E\", \"message\": \"\", \"exit_code\":256}}",
 		"{\"call\": 1, \"log\": {\"message\": \"\"}}",
 		"{\"call\": 1, \"log\": {\"level\": \"\", \"message\": \"\", \"time\": 1e999}}",
 		"{\"call\": 1, \"value\": nan}",
