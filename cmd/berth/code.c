@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -246,6 +247,7 @@ static int check(const struct call *call, struct code_call *code)
 	static const size_t for_runs[] = {CODE_INPUT, CODE_IMAGE,    CODE_TRUST, CODE_MEMORY,
 					  CODE_CPUS,  CODE_CPU_TIME, CODE_PIDS,  CODE_DISK};
 	const char *const *values = call->values;
+	struct stat st;
 	struct err err;
 	int language;
 
@@ -264,6 +266,9 @@ static int check(const struct call *call, struct code_call *code)
 	if (values[CODE_CONTEXT] && session_check(values[CODE_CONTEXT], &err) < 0)
 		return usage_error("`%s` is no context's ID",
 				   screen_text(str_of(values[CODE_CONTEXT])).text);
+	if (values[CODE_SAVE] && stat(values[CODE_SAVE], &st) == 0 && !S_ISDIR(st.st_mode))
+		return usage_error("--save wants a folder, and %s is none",
+				   screen_text(str_of(values[CODE_SAVE])).text);
 	language = values[CODE_LANG] ? kernel_language_find(str_of(values[CODE_LANG])) : 0;
 	if (language < 0)
 		return usage_error("--lang wants python, javascript, typescript or bash");

@@ -23,6 +23,7 @@ struct calling {
 	struct buf bytes; /* of one output event */
 	bool is_error;    /* of the code's */
 	int error_code;   /* what it would exit with, if it asked for that */
+	bool is_told;     /* why it failed here */
 	int code;         /* the exit code, once it is known */
 };
 
@@ -171,10 +172,14 @@ static int show_report(struct calling *c, struct arena *arena, const struct sse_
 	struct code_error error = {0};
 	struct code_done done = {0};
 
-	if (str_eq(event->event, STR("result")))
-		return json_parse(arena, event->data, rich_fields, &rich, NULL) < 0
-			       ? -EPROTO
-			       : rich_show(&c->place, &rich);
+	if (str_eq(event->event, STR("result"))) {
+		int r = json_parse(arena, event->data, rich_fields, &rich, NULL) < 0
+				? -EPROTO
+				: rich_show(&c->place, &rich);
+
+		c->is_told = r == -EIO; /* a file that could not be saved */
+		return r;
+	}
 	if (str_eq(event->event, STR("error")))
 		return json_parse(arena, event->data, error_fields, &error, NULL) < 0
 			       ? -EPROTO
@@ -263,7 +268,7 @@ static int finish(struct calling *c, const struct answer *answer, int r, const s
 		return command_interrupted(c->place.interrupt_fd);
 	if (r == -EPROTO)
 		screen_error("an event cannot be understood (is it berthd's?)");
-	else if (r < 0)
+	else if (r < 0 && !c->is_told)
 		client_failed(c->call->globals, answer, r, err);
 	if (r < 0)
 		return EXIT_NOT_RUN;

@@ -8,7 +8,7 @@
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 
-enum { LS_QUIET };
+enum { LS_QUIET, LS_ALL };
 
 /* A table's rows are kept until the widest of them is known. */
 struct row {
@@ -21,6 +21,7 @@ struct table {
 	size_t len, size;
 	int id_width, activity_width, image_width;
 	int64_t now_ms;
+	bool is_all;
 };
 
 static void copy(char *to, size_t size, struct str from)
@@ -37,11 +38,23 @@ static int wider(int width, const char *text)
 	return (int)strlen(text) > width ? (int)strlen(text) : width;
 }
 
+/* One that berthd has made for a run, or to have it ready for one. */
+static bool is_hidden(const struct table *table, const struct sandbox_info *info)
+{
+	for (size_t i = 0; !table->is_all && i < info->labels.len; i++)
+		if (str_eq(info->labels.items[i].key, STR("berth.run")) ||
+		    str_eq(info->labels.items[i].key, STR("berth.pool")))
+			return true;
+	return false;
+}
+
 static int add_row(void *arg, const struct sandbox_info *info)
 {
 	struct table *table = arg;
 	struct row *row;
 
+	if (is_hidden(table, info))
+		return 0;
 	if (table->len == table->size) {
 		size_t size = table->size ? 2 * table->size : 64;
 		struct row *rows = reallocarray(table->rows, size, sizeof(*rows));
@@ -91,7 +104,8 @@ static void print_table(const struct table *table)
 
 static int print_id(void *arg, const struct sandbox_info *info)
 {
-	printf("%s\n", screen_text(info->id).text);
+	if (!is_hidden(arg, info))
+		printf("%s\n", screen_text(info->id).text);
 	return 0;
 }
 
@@ -108,6 +122,7 @@ static int list(const struct call *call, struct answer *answer, struct err *err)
 		.activity_width = sizeof("ACTIVITY") - 1,
 		.image_width = sizeof("IMAGE") - 1,
 		.now_ms = awake_now_ms(),
+		.is_all = call->values[LS_ALL],
 	};
 	struct sandbox_visitor visitor = {.sandbox = add_row, .arg = &table};
 	int r;
@@ -115,7 +130,7 @@ static int list(const struct call *call, struct answer *answer, struct err *err)
 	if (call->globals->json)
 		visitor = (struct sandbox_visitor){.page = print_page};
 	else if (call->values[LS_QUIET])
-		visitor = (struct sandbox_visitor){.sandbox = print_id};
+		visitor = (struct sandbox_visitor){.sandbox = print_id, .arg = &table};
 	r = sandbox_each(call->globals, &visitor, answer, err);
 	if (r == 0 && visitor.sandbox == add_row)
 		print_table(&table);
@@ -140,13 +155,14 @@ static int run(const struct call *call)
 /* clang-format off */
 static const struct flag flags[] = {
 	[LS_QUIET] = { "--quiet", NULL, "only the IDs", "-q" },
+	[LS_ALL]   = { "--all",   NULL, "also those of runs and of the pool; --json always has them", "-a" },
 	{ NULL },
 };
 
 static const struct example examples[] = {
 	{ "berth ls",                                   "as a table" },
 	{ "berth ls --json | jq -r '.sandboxes[].id'",  "as the daemon sends it, page by page" },
-	{ "berth rm $(berth ls -q)",                    "remove them all" },
+	{ "berth rm $(berth ls -q)",                    "remove them all, but for those of runs" },
 	{ NULL },
 };
 /* clang-format on */
@@ -156,8 +172,10 @@ const struct verb verb_ls = {
 	.summary = "list the sandboxes",
 	.arguments = "",
 	.description =
-		"Lists all sandboxes, also those that do not run, and says what keeps them awake\n"
-		"or when they go to sleep. Looking wakes none, and keeps none awake.",
+		"Lists sandboxes, also those that do not run, and says what keeps them awake or\n"
+		"when they go to sleep. Those that berthd makes for runs and keeps in its pool,\n"
+		"which have the label `berth.run` or `berth.pool`, are shown with --all. Looking "
+		"wakes none, and keeps none awake.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -164,11 +165,16 @@ static int show_result(struct haul *haul, struct str json)
 
 static int show_error(struct haul *haul, const struct run_info *run)
 {
+	struct str stack = run->error.stack, message = run->error.message;
+	bool is_told = stack.len && memmem(stack.at, stack.len, message.at, message.len);
 	int r = 0;
 
-	if (run->error.stack.len)
-		r = plain_print(haul->interrupt_fd, STDERR_FILENO, run->error.stack);
-	if (r == 0)
+	if (stack.len)
+		r = plain_print(haul->interrupt_fd, STDERR_FILENO, stack);
+	/* What the code said of itself is told by its stack; a limit has a name that is not. */
+	if (r == 0 && is_told && !str_eq(run->error.code, STR("CODE_ERROR")))
+		screen_error("%s", screen_text(run->error.code).text);
+	else if (r == 0 && !is_told)
 		screen_error("%s: %s%s%s", screen_text(run->error.code).text,
 			     screen_text(run->error.name).text, run->error.name.len ? ": " : "",
 			     screen_text(run->error.message).text);

@@ -274,14 +274,23 @@ static int wait_for(struct haul *haul, const struct call *call, int *ret_code)
 
 static int cancel(struct haul *haul, const struct call *call, int *ret_code)
 {
+	struct run_info run;
+	struct arena arena;
 	int r = run_target(haul, call->args[1], "");
 
 	if (r == 0)
 		r = haul_ask_long(haul, "DELETE");
+	arena_init(&arena, RUN_ARENA_MAX);
 	if (r == 0)
-		r = call->globals->json && buf_len(&haul->answer.body)
-			    ? haul_print_answer(haul)
-			    : (printf("%s\n", call->args[1]) < 0 ? -errno : 0);
+		r = run_parse(haul, &arena, &run);
+	if (r == 0 && call->globals->json)
+		r = haul_print_answer(haul);
+	else if (r == 0 && str_eq(run.status, STR("cancelled")))
+		r = printf("%s\n", call->args[1]) < 0 ? -errno : 0;
+	else if (r == 0)
+		screen_error("there was nothing to cancel: the run %s is over (%s)", call->args[1],
+			     screen_text(run.status).text);
+	arena_close(&arena);
 	return r;
 }
 

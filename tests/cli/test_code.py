@@ -62,6 +62,8 @@ class CodeApi(Api):
                                                 for r in self.runs.values()]})
         if parts[0] not in self.runs:
             return client.answer(404, {"error": "there is no such run", "code": "not_found"})
+        if request.method == "DELETE" and self.runs[parts[0]]["status"] == "running":
+            self.runs[parts[0]] = {**self.runs[parts[0]], "status": "cancelled"}
         if parts[1:] == ["wait"] and self.breaks:
             return client.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
         if parts[1:] == ["wait"] and self.runs[parts[0]]["status"] == "running":

@@ -62,6 +62,37 @@ def sizes(place):
     equal((place.run("code", "box", "x.py").returncode, len(api.calls[-1]["code"])), (0, (4 << 20) - 100))
 
 
+def said_once(place):
+    """Nothing is said twice, and nothing that is not so."""
+    api = serve(place)
+    put(place, "x.py", "1")
+    error = {"code": "CODE_ERROR", "name": "ValueError", "message": "no", "stack": "Traceback:\n  line 1\nValueError: no"}
+    for code, more in (("CODE_ERROR", ""), ("SANDBOX_DISK_LIMIT", "berth: SANDBOX_DISK_LIMIT\n")):
+        api.runs = {"new": {**FAILED, "logs": [], "error": {**error, "code": code}}}
+        r = place.run("code", "--run", "x.py")
+        equal((r.returncode, r.stderr), (1, error["stack"] + "\n" + more), code)
+    r = place.run("code", "--save", "x.py", "box", "x.py")
+    equal((r.returncode, r.stderr, api.calls[1:]), (125, "berth: --save wants a folder, and x.py is none\n", api.calls[1:]))
+    api.says = [("result", {"json": 1})]
+    r = place.run("code", "--save", "x.py/y", "box", "x.py")
+    equal((r.returncode, r.stderr), (125, "berth: cannot make x.py/y: Not a directory\n"))
+    api.end, api.says = {"reason": "killed", "replaced": True}, []
+    r = place.run("code", "box", "x.py")
+    equal((r.returncode, r.stderr), (125, "berth: the context or its sandbox was stopped or removed meanwhile\n"))
+
+
+def cancelled(place):
+    """What is over cannot be cancelled."""
+    api = serve(place)
+    api.runs = {"r1": RUN, "r2": {**RUN, "id": "r2", "status": "running"}}
+    r = place.run("runs", "cancel", "r1")
+    equal((r.returncode, r.stdout, r.stderr), (0, "", "berth: there was nothing to cancel: the run r1 is over (completed)\n"))
+    r = place.run("runs", "cancel", "r2")
+    equal((r.returncode, r.stdout, r.stderr), (0, "r2\n", ""))
+    r = place.run("runs", "cancel", "--json", "r1")
+    equal((r.returncode, '"status": "completed"' in r.stdout, r.stderr), (0, True, ""), r.stdout)
+
+
 def run_codes(place):
     """How a run ended, and what it was that failed: the code, or Berth."""
     api = serve(place)
@@ -129,4 +160,5 @@ def languages(place):
 
 
 if __name__ == "__main__":
-    main([("languages that are not known", languages), ("commands of bash", bash), ("how long code may be", sizes), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
+    main([("languages that are not known", languages), ("commands of bash", bash), ("how long code may be", sizes),
+          ("said once", said_once), ("cancelled or over", cancelled), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])

@@ -390,6 +390,12 @@ def lists(place):
           "a-long-name  running     -                 12  host        2026-01-02T03:04:05.678Z\n"
           "c            failed      stopped            0  python?[2J  2026-01-02T03:04:05.678Z\n", r.stderr)
     equal(place.run("ls", "-q").stdout, "a\na-long-name\nc\n")
+    server.put("b-run", {"labels": {"berth.run": "run-1"}})
+    server.put("b-warm", {"labels": {"x": "y", "berth.pool": "python"}})
+    check("b-" not in place.run("ls").stdout and "b-" not in place.run("ls", "-q").stdout, "berthd's own")
+    equal(place.run("ls", "-q", "-a").stdout, "a\na-long-name\nb-run\nb-warm\nc\n")
+    check("b-run" in place.run("ls", "--all").stdout and "b-run" in place.run("ls", "--json").stdout, "if they are asked for")
+    del server.sandboxes["b-run"], server.sandboxes["b-warm"]
     pages = [json.loads(line) for line in place.run("ls", "--json").stdout.splitlines()]
     equal([s["id"] for page in pages for s in page["sandboxes"]], ["a", "a-long-name", "c"])
     server.list = lambda client, request: client.answer(200, {"sandboxes": [], "cursor": "a&b"})

@@ -146,7 +146,7 @@ def test_runs(g):
     r = berth(g, "runs", "wait", lines[1].split()[0])
     equal(r.returncode, 124, r.stderr)
     equal(berth(g, "runs", "-q", "--status", "completed").stdout.split(), [lines[2].split()[0], first])
-    equal(berth(g, "ls", "-q").stdout, "", "sandboxes")
+    equal(berth(g, "ls", "-a", "-q").stdout, "", "sandboxes")
 
 
 def test_cancel(g):
@@ -177,7 +177,7 @@ def test_cancel(g):
         equal((r.returncode, r.stdout), (0, name + "\n"), r.stderr)
         equal(process.wait(TIMEOUT), 125)
         check(b"cancelled" in process.stderr.read(), "it is told")
-    equal(berth(g, "ls", "-q").stdout, "", "sandboxes")
+    equal(berth(g, "ls", "-a", "-q").stdout, "", "sandboxes")
 
 
 def test_follow(g):
@@ -201,7 +201,7 @@ def test_follow(g):
     r = berth(g, "runs", "logs", "-f", name)
     equal((r.returncode, r.stdout), (0, "on\n" + wanted), "one that is over")
     equal(berth(g, "runs", "logs", "-f", "run-nonsense").returncode, 1, "one that is not there")
-    equal(berth(g, "ls", "-q").stdout, "", "sandboxes")
+    equal(berth(g, "ls", "-a", "-q").stdout, "", "sandboxes")
 
 
 def test_interrupt_anywhere(g):
@@ -220,7 +220,7 @@ def test_interrupt_anywhere(g):
             check(process.wait(TIMEOUT) in (130, -signal.SIGINT), process.returncode, process.stderr.read())
         for status in ("queued", "running"):
             equal(berth(g, "runs", "-q", "--status", status).stdout, "", f"after {delay} s")
-    equal(berth(g, "ls", "-q").stdout, "", "sandboxes")
+    equal(berth(g, "ls", "-a", "-q").stdout, "", "sandboxes")
 
 
 if __name__ == "__main__":

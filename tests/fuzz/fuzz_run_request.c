@@ -12,7 +12,7 @@ static void check_request(struct run_request *q)
 	run_limits_fill(&q->limits);
 	assert(q->code.len && q->code.len <= RUN_CODE_MAX);
 	assert(q->language < KERNEL_LANGUAGE_COUNT && q->task_id.len <= RUN_TASK_ID_MAX);
-	assert(q->timeout_ms <= EXEC_TIMEOUT_MAX_MS && q->limits.output_bytes);
+	assert(q->timeout_ms <= EXEC_TIMEOUT_MAX_MS);
 	assert(!q->request.len || (q->request.at[0] == '{' && !q->input.len));
 	assert(!q->has_tests || !q->input.len);
 	assert(q->tests_len <= RUN_TESTS_MAX && (q->has_tests || !q->tests_len));
