@@ -174,8 +174,8 @@ const struct verb verb_ls = {
 	.description =
 		"Lists sandboxes, also those that do not run, and says what keeps them awake or\n"
 		"when they go to sleep. Those that berthd makes for runs and keeps in its pool,\n"
-		"which have the label `berth.run` or `berth.pool`, are shown with --all. Looking "
-		"wakes none, and keeps none awake.",
+		"which have the label `berth.run` or `berth.pool`, are shown with --all.\n"
+		"Looking wakes none, and keeps none awake.",
 	.flags = flags,
 	.examples = examples,
 	.run = run,

@@ -183,7 +183,7 @@ def empty_values(place):
 def removal(place):
     """How everything goes is written down, with flags that exist, for root and for anybody else."""
     text = readme("Removing Berth")
-    for words in ("berth ls -q |", "berth down --stop-all", "/var/lib/berth", "/run/berth", "userdel berth",
+    for words in ("berth ls -q --all |", "berth down --stop-all", "/var/lib/berth", "/run/berth", "userdel berth",
                   "unshare --map-root-user --map-auto rm -rf ~/.local/state/berth"):
         check(words in text, words)
     for verb, flag in (("ls", "-q"), ("down", "--stop-all")):
