@@ -313,15 +313,15 @@ berth_end() {
 	interrupt) berth_fail Interrupted "the call was interrupted" '' interrupted ;;
 	*)
 		[[ ! $why ]] || status=$berth_status
-		if ((status == 0)) && [[ ! $why ]]; then
+		if ((status == 0)) && [[ ! $why || $why == exit ]]; then
 			[[ ! $berth_is_run ]] || berth_report '"value":null,"nothing":true'
 			berth_report '"done":"ok"'
 		elif [[ ! $berth_is_run ]] && berth_is_wrong "$berth_code"; then
 			berth_fail SyntaxError "$berth_message" ",\"is_syntax\":true,\"line\":$berth_line"
 		elif [[ $why == exit ]]; then
-			berth_fail Exit "exit $status"
+			berth_fail Exit "exit $status" ",\"exit_code\":$status"
 		else
-			berth_fail ExitStatus "exit status $status"
+			berth_fail ExitStatus "exit status $status" ",\"exit_code\":$status"
 		fi
 		;;
 	esac

@@ -74,7 +74,11 @@ def test_exit(kernel):
     for code, status in (("exit 3; echo no", 3), ("f; echo no", 7), ("exit; echo no", 0), ("false; exit; echo no", 1),
                          ("builtin exit 4; echo no", 4), ("for i in 1 2; do exit 5; done; echo no", 5)):
         call = kernel.run(code)
-        equal((call.failed("Exit")["message"], call.stdout), (f"exit {status}", b""), code)
+        if status:
+            error = call.failed("Exit")
+            equal((error["message"], error["exit_code"], call.stdout), (f"exit {status}", status, b""), code)
+        else:
+            equal(call.ok().stdout, b"", code)
         equal(kernel.ok("echo $x").stdout, b"5\n", code)
     equal(kernel.ok("(exit 3); echo $?; y=$(exit 4); echo $?; exit 5 | cat; echo ${PIPESTATUS[0]}").stdout, b"3\n4\n5\n")
 
