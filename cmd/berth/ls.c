@@ -155,7 +155,7 @@ static int run(const struct call *call)
 /* clang-format off */
 static const struct flag flags[] = {
 	[LS_QUIET] = { "--quiet", NULL, "only the IDs", "-q" },
-	[LS_ALL]   = { "--all",   NULL, "also those of runs and of the pool; --json always has them", "-a" },
+	[LS_ALL]   = { "--all",   NULL, "also those of runs and of the pool, as --json", "-a" },
 	{ NULL },
 };
 
@@ -174,7 +174,7 @@ const struct verb verb_ls = {
 	.description =
 		"Lists sandboxes, also those that do not run, and says what keeps them awake or\n"
 		"when they go to sleep. Those that berthd makes for runs and keeps in its pool,\n"
-		"which have the label `berth.run` or `berth.pool`, are shown with --all. Looking "
+		"which have the label `berth.run` or `berth.pool`, are shown with --all. Looking\n"
 		"wakes none, and keeps none awake.",
 	.flags = flags,
 	.examples = examples,

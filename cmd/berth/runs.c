@@ -274,7 +274,7 @@ static int wait_for(struct haul *haul, const struct call *call, int *ret_code)
 
 static int cancel(struct haul *haul, const struct call *call, int *ret_code)
 {
-	struct run_info run;
+	struct run_info run = {0};
 	struct arena arena;
 	int r = run_target(haul, call->args[1], "");
 
