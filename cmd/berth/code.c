@@ -320,10 +320,10 @@ static int run(const struct call *call)
 
 /* clang-format off */
 static const struct flag flags[] = {
-	[CODE_LANG]     = { "--lang",     "LANGUAGE",   "python, javascript, typescript or bash, if neither the name of the file nor its #! line tells", "-l" },
+	[CODE_LANG]     = { "--lang",     "LANGUAGE",   "python, javascript, typescript or bash, if neither name nor #! line tells", "-l" },
 	[CODE_CONTEXT]  = { "--context",  "CONTEXT",    "in this context (the language's own)", "-c" },
 	[CODE_ENV]      = { "--env",      "NAME=VALUE", "set a variable, in a context made for this call; NAME alone passes ours on", "-e" },
-	[CODE_TIMEOUT]  = { "--timeout",  "DURATION",   "interrupt it after so long: 500ms, 30s, 10m; 0s, and in a context nothing: never; of a run 30s" },
+	[CODE_TIMEOUT]  = { "--timeout",  "DURATION",   "interrupt it after so long: 500ms, 10m (of a run 30s); 0s: never" },
 	[CODE_SAVE]     = { "--save",     "DIR",        "what can be a file goes there, and pictures are not shown" },
 	[CODE_RUN]      = { "--run",      NULL,         "in a sandbox of its own, of which nothing stays" },
 	[CODE_INPUT]    = { "--input",    "JSON",       "with --run: what its function is called with; an array are its arguments" },
@@ -339,14 +339,15 @@ static const struct flag flags[] = {
 
 const struct example code_exit_codes[] = {
 	{ "0",   "it completed" },
-	{ "1",   "the code failed: an error, or of a run any limit but those below, or a test" },
+	{ "1",   "the code failed: an error; of a run also a limit not named here, or a test" },
 	{ "124", "its time was over, or that of `runs wait --timeout`" },
 	{ "130", "it was interrupted, as by Ctrl-C" },
 	{ "137", "it ran out of memory" },
 	{ "152", "it used all its processor time" },
 	{ "159", "it was killed for a forbidden system call" },
-	{ "other", "the code's own, if it ended its interpreter in a context; 128 and a signal's number" },
-	{ "125", "Berth could not: no daemon, a wrong line, no such sandbox or run, an unsupported limit; cancelled, stopped or lost" },
+	{ "125", "Berth could not: no daemon, a wrong line, no such run, a limit that this" },
+	{ "",    "machine cannot hold; or it was cancelled, stopped or lost" },
+	{ "other", "its own, if it ended its interpreter in a context; 128 + a signal's number" },
 	{ NULL },
 };
 

@@ -155,7 +155,7 @@ static int run(const struct call *call)
 /* clang-format off */
 static const struct flag flags[] = {
 	[LS_QUIET] = { "--quiet", NULL, "only the IDs", "-q" },
-	[LS_ALL]   = { "--all",   NULL, "also those of runs and of the pool; --json always has them", "-a" },
+	[LS_ALL]   = { "--all",   NULL, "also those of runs and of the pool, as --json", "-a" },
 	{ NULL },
 };
 

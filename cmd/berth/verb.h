@@ -83,6 +83,7 @@ extern const struct verb verb_attach;
 extern const struct verb verb_cat;
 extern const struct verb verb_code;
 extern const struct verb verb_complete;
+extern const struct verb verb_context;
 extern const struct verb verb_cp;
 extern const struct verb verb_create;
 extern const struct verb verb_debug;

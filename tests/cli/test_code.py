@@ -22,7 +22,7 @@ class CodeApi(Api):
 
     def __init__(self, listener):
         self.calls, self.contexts, self.says, self.end = [], [], [], {"reason": "completed"}
-        self.wait, self.gone, self.runs, self.breaks = False, threading.Event(), {}, False
+        self.wait, self.gone, self.runs, self.breaks, self.listed = False, threading.Event(), {}, False, []
         super().__init__(listener)
 
     def route(self, client, request):
@@ -31,6 +31,8 @@ class CodeApi(Api):
             return self.run(client, request, parts[2:])
         if parts[3:] == ["code"]:
             return self.code(client, request)
+        if parts[3:] == ["context"] and request.method == "GET":
+            return client.answer(200, {"contexts": self.listed})
         if parts[3:4] == ["context"]:
             self.contexts.append((request.method, parts[4:], request.json()))
             return client.answer(201, {"id": "made"}) if request.method == "POST" else client.answer(204)

@@ -81,6 +81,24 @@ def said_once(place):
     equal((r.returncode, r.stderr), (125, "berth: the context or its sandbox was stopped or removed meanwhile\n"))
 
 
+def contexts(place):
+    """They are listed, and removed by their IDs."""
+    api = serve(place)
+    api.listed = [{"id": "default-python", "language": "python", "state": "busy", "cwd": "/workspace", "default": True, "waiting": 1, "calls": 3, "pid": 5},
+                  {"id": "web", "language": "javascript", "state": "ready", "cwd": "/\x1b", "default": False, "waiting": 0, "calls": 0, "pid": None}]
+    lines = place.run("context", "ls", "box").stdout.splitlines()
+    equal([line.split() for line in lines],
+          [["CONTEXT", "LANGUAGE", "STATE", "WAITING", "CALLS", "DEFAULT", "BEGINS", "IN"],
+           ["default-python", "python", "busy", "1", "3", "yes", "/workspace"], ["web", "javascript", "ready", "0", "0", "-", "/?"]])
+    check('"contexts"' in place.run("context", "ls", "--json", "box").stdout, "as it came")
+    api.contexts.clear()
+    r = place.run("context", "rm", "box", "web", "default-python")
+    equal((r.returncode, [c[:2] for c in api.contexts]), (0, [("DELETE", ["web"]), ("DELETE", ["default-python"])]), r.stderr)
+    for line in ([], ["box"], ["ls"], ["rm", "box"], ["rm", "box", "../x"], ["ls", "box", "x"]):
+        r = place.run("context", *line)
+        equal((r.returncode, r.stdout), (2, ""), line)
+
+
 def cancelled(place):
     """What is over cannot be cancelled."""
     api = serve(place)
@@ -161,4 +179,4 @@ def languages(place):
 
 if __name__ == "__main__":
     main([("languages that are not known", languages), ("commands of bash", bash), ("how long code may be", sizes),
-          ("said once", said_once), ("cancelled or over", cancelled), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
+          ("said once", said_once), ("cancelled or over", cancelled), ("contexts", contexts), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])

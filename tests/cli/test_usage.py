@@ -7,7 +7,7 @@ import sys
 
 from harness import HERE, INFO, check, equal, http, main
 
-VERBS = ["run", "exec", "shell", "attach", "create", "ls", "top", "inspect", "start", "sleep", "wake", "stop", "rm", "prune", "events", "ps", "logs",
+VERBS = ["run", "exec", "code", "repl", "context", "runs", "shell", "attach", "create", "ls", "top", "inspect", "start", "sleep", "wake", "stop", "rm", "prune", "events", "ps", "logs",
          "wait", "kill", "session", "alarm", "expose", "unexpose", "ports", "open", "forward", "files", "cat", "put", "cp", "tar", "watch", "up", "down", "info", "doctor", "version", "help",
          "complete"]
 
@@ -143,7 +143,8 @@ def long_name(place):
 
 def commands_own_codes(place):
     """Whoever gives a command's code says 125 of all that is Berth's failure; the others 1, 2, 3."""
-    words = {"run": ["true"], "exec": ["box", "true"], "wait": ["box", "x"], "shell": ["box"], "attach": ["box"]}
+    words = {"run": ["true"], "exec": ["box", "true"], "wait": ["box", "x"], "shell": ["box"], "attach": ["box"], "code": ["box"],
+             "repl": ["box"]}
     for verb in VERBS:
         own = 125 if verb in words else 2
         for args in (["--bogus"], ["--json=yes"], ["--socket"], ["--socket", "a", "--url", "http://b", *words.get(verb, [])]):
@@ -153,7 +154,7 @@ def commands_own_codes(place):
             equal((r.returncode, r.stdout, r.stderr.count("\n")), (own, "", 1), (verb, args))
     for verb, more in words.items():
         for args in ([], ["--socket", place.path("none.sock"), *more]):
-            r = place.run(verb, *args)
+            r = place.run(verb, *args, input="1")
             equal((r.returncode, r.stdout, r.stderr.count("\n")), (125, "", 1), (verb, args))
         check("125" in place.run(verb, "--help").stdout, verb)
     for args in (["wait", "--log", "", "box", "x"], ["wait", "--port", "0", "box", "x"], ["attach", "a", "b", "c"],
@@ -186,7 +187,7 @@ def removal(place):
     for words in ("berth ls -q --all |", "berth down --stop-all", "/var/lib/berth", "/run/berth", "userdel berth",
                   "unshare --map-root-user --map-auto rm -rf ~/.local/state/berth"):
         check(words in text, words)
-    for verb, flag in (("ls", "-q"), ("down", "--stop-all")):
+    for verb, flag in (("ls", "-q"), ("ls", "--all"), ("down", "--stop-all")):
         check(flag in place.run(verb, "--help").stdout, verb, flag)
 
 
