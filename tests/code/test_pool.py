@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
 sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
-from ground import at_once, check, equal, main, needs_cgroups, until  # noqa: E402
+from ground import at_once, check, equal, is_alive, main, needs_cgroups, until  # noqa: E402
 from run_api import begin, fails, post, run, wait  # noqa: E402
 
 SELF = "import os\nos.path.exists('/workspace/mark'), open('/workspace/mark', 'w').write('x'), os.getpid()\n"
@@ -113,6 +113,13 @@ def test_routes(g):
     g.check_same(before)
 
 
+def kill_init(g):
+    """Until it is dead its interpreter may still take code, and the run would have been in there."""
+    init = g.inits()[0]
+    os.kill(init, signal.SIGKILL)
+    until(lambda: not is_alive(init), "its death")
+
+
 def test_dies(g):
     """A warm one that is deleted, or whose init dies, is replaced."""
     restart(g, 1)
@@ -120,7 +127,7 @@ def test_dies(g):
     one = g.list_all()[0]["id"]
     equal(g.request("DELETE", f"/v1/sandbox/{one}").status, 204, "delete")
     until(lambda: [s["id"] for s in g.list_all()] not in ([], [one]) and stats(g)["warm"], "another")
-    os.kill(g.inits()[0], signal.SIGKILL)
+    kill_init(g)
     record = run(g, "7")
     equal((record["status"], record["result"]), ("completed", 7), str(record))
 
@@ -136,7 +143,7 @@ def test_dies_meanwhile(g):
         try:
             record = begin(g, "7", limits={"pids": 50})
             until(lambda: stats(g)["assigned"] == 1 or g.get(f"/v1/runs/{record['id']}").json()["ended_at"], "it to be taken")
-            os.kill(g.inits()[0], signal.SIGKILL)
+            kill_init(g)
         finally:
             os.kill(keeper, signal.SIGCONT)
         end = wait(g, record["id"], timeout_ms=30000)
