@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "cli")]
 
 # pylint: disable=wrong-import-position
-from ground import TIMEOUT, check, equal, main  # noqa: E402
+from ground import TIMEOUT, check, equal, main, until  # noqa: E402
 from terminal import Terminal  # noqa: E402
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
@@ -146,7 +146,7 @@ def test_runs(g):
     r = berth(g, "runs", "wait", lines[1].split()[0])
     equal(r.returncode, 124, r.stderr)
     equal(berth(g, "runs", "-q", "--status", "completed").stdout.split(), [lines[2].split()[0], first])
-    equal(berth(g, "ls", "-a", "-q").stdout, "", "sandboxes")
+    until(lambda: not berth(g, "ls", "-a", "-q").stdout, "the sandboxes to go")
 
 
 def test_cancel(g):
@@ -177,7 +177,7 @@ def test_cancel(g):
         equal((r.returncode, r.stdout), (0, name + "\n"), r.stderr)
         equal(process.wait(TIMEOUT), 125)
         check(b"cancelled" in process.stderr.read(), "it is told")
-    equal(berth(g, "ls", "-a", "-q").stdout, "", "sandboxes")
+    until(lambda: not berth(g, "ls", "-a", "-q").stdout, "the sandboxes to go")
 
 
 def test_follow(g):
@@ -201,7 +201,7 @@ def test_follow(g):
     r = berth(g, "runs", "logs", "-f", name)
     equal((r.returncode, r.stdout), (0, "on\n" + wanted), "one that is over")
     equal(berth(g, "runs", "logs", "-f", "run-nonsense").returncode, 1, "one that is not there")
-    equal(berth(g, "ls", "-a", "-q").stdout, "", "sandboxes")
+    until(lambda: not berth(g, "ls", "-a", "-q").stdout, "the sandboxes to go")
 
 
 def test_interrupt_anywhere(g):
@@ -220,7 +220,7 @@ def test_interrupt_anywhere(g):
             check(process.wait(TIMEOUT) in (130, -signal.SIGINT), process.returncode, process.stderr.read())
         for status in ("queued", "running"):
             equal(berth(g, "runs", "-q", "--status", status).stdout, "", f"after {delay} s")
-    equal(berth(g, "ls", "-a", "-q").stdout, "", "sandboxes")
+    until(lambda: not berth(g, "ls", "-a", "-q").stdout, "the sandboxes to go")
 
 
 if __name__ == "__main__":
