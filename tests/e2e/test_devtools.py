@@ -5,6 +5,7 @@ usage: test_devtools.py BUILD_DIR root|user RUNTIME [CASE...]
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -100,21 +101,34 @@ class Page(Debugger):
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key])
 
 
+def has_more(stream):
+    return bool(select.select([stream], [], [], 0.2)[0])
+
+
+def line_of(stream, what):
+    until(lambda: has_more(stream), what, 2 * TIMEOUT)
+    return stream.readline()
+
+
+def press_until(page, key, stream):
+    """What is shown lags behind: a key that comes while the script is on its way to the next line is none."""
+    until(lambda: has_more(stream) or ("Debugger paused" in page.text() and page.press(key)), f"what follows {key}", 2 * TIMEOUT)
+
+
 def test_devtools(g):
     """The URL as it is printed: paused at the first line, a step, a variable's value, and on to the script's end."""
     put(g, "a", "/workspace/stepped.js", SCRIPT)
     with Debug(g, "a", "stepped.js", "one") as debug, Chromium(g) as browser:
         devtools, _ = debug.told()
         opened = browser.open(devtools)
-        equal(debug.process.stderr.readline(), b"Debugger attached.\n")
+        equal(line_of(debug.process.stderr, "a debugger"), b"Debugger attached.\n")
         with Page(opened["webSocketDebuggerUrl"]) as page:
             page.await_text("Debugger paused", "stepped.js")
             page.press("F10")
             page.await_text("Debugger paused", "secret", "42")
-            page.press("F10")
+            press_until(page, "F10", debug.process.stdout)
             equal(debug.process.stdout.readline(), b"begin one\n", "after two steps")
-            page.await_text("Debugger paused")
-            page.press("F8")
+            press_until(page, "F8", debug.process.stderr)
             equal(debug.process.stderr.readline(), b"bytes \x1b and more\n", "after it was let go")
         browser.ask(f"close/{opened['id']}")
         code, out, err = debug.end()
