@@ -95,22 +95,6 @@ int code_request_parse(struct arena *arena, struct str body, struct code_request
 	return 0;
 }
 
-static void write_text(struct json_writer *w, const char *key, struct str text)
-{
-	if (!text.len)
-		return;
-	json_key(w, key);
-	json_str(w, text);
-}
-
-static void write_raw(struct json_writer *w, const char *key, struct str text)
-{
-	if (!text.len)
-		return;
-	json_key(w, key);
-	json_raw(w, text);
-}
-
 static void write_flag(struct json_writer *w, const char *key, bool flag)
 {
 	if (!flag)
@@ -122,15 +106,15 @@ static void write_flag(struct json_writer *w, const char *key, bool flag)
 void code_result_write(const struct kernel_result *result, struct json_writer *w)
 {
 	json_object(w);
-	write_text(w, "text", result->text);
-	write_text(w, "html", result->html);
-	write_text(w, "markdown", result->markdown);
-	write_text(w, "svg", result->svg);
-	write_text(w, "png", result->png);
-	write_text(w, "jpeg", result->jpeg);
-	write_text(w, "latex", result->latex);
-	write_raw(w, "json", result->json);
-	write_raw(w, "chart", result->chart);
+	json_str_if_any(w, "text", result->text);
+	json_str_if_any(w, "html", result->html);
+	json_str_if_any(w, "markdown", result->markdown);
+	json_str_if_any(w, "svg", result->svg);
+	json_str_if_any(w, "png", result->png);
+	json_str_if_any(w, "jpeg", result->jpeg);
+	json_str_if_any(w, "latex", result->latex);
+	json_raw_if_any(w, "json", result->json);
+	json_raw_if_any(w, "chart", result->chart);
 	write_flag(w, "is_value", result->is_value);
 	json_object_end(w);
 }
@@ -155,11 +139,11 @@ void code_error_write(const struct kernel_error *error, struct json_writer *w)
 	for (size_t i = 0; i < error->traceback.len; i++)
 		json_str(w, error->traceback.items[i]);
 	json_array_end(w);
-	write_text(w, "file", error->file);
+	json_str_if_any(w, "file", error->file);
 	write_number(w, "line", error->line);
 	write_number(w, "column", error->column);
 	write_number(w, "exit_code", error->exit_code);
 	write_flag(w, "is_syntax", error->is_syntax);
-	write_text(w, "blocked", error->blocked);
+	json_str_if_any(w, "blocked", error->blocked);
 	json_object_end(w);
 }

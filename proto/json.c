@@ -392,3 +392,19 @@ int json_writer_end(struct json_writer *w, struct buf *out)
 	buf_init(&w->text, JSON_TEXT_MAX);
 	return 0;
 }
+
+void json_str_if_any(struct json_writer *w, const char *key, struct str text)
+{
+	if (!text.len)
+		return;
+	json_key(w, key);
+	json_str(w, text);
+}
+
+void json_raw_if_any(struct json_writer *w, const char *key, struct str text)
+{
+	if (!text.len)
+		return;
+	json_key(w, key);
+	json_raw(w, text);
+}

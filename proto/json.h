@@ -131,6 +131,9 @@ void json_bool(struct json_writer *w, bool value);
 void json_null(struct json_writer *w);
 /* One value as it stands: only ever what a reader has kept of JSON_RAW. */
 void json_raw(struct json_writer *w, struct str text);
+/* A member, unless its text is empty. */
+void json_str_if_any(struct json_writer *w, const char *key, struct str s);
+void json_raw_if_any(struct json_writer *w, const char *key, struct str text);
 
 /* Appends what was written to `out` and leaves the writer without text. 0, or the first error. */
 int json_writer_end(struct json_writer *w, struct buf *out);

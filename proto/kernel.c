@@ -38,22 +38,6 @@ int kernel_language_find(struct str name)
 	return -EINVAL;
 }
 
-static void write_text(struct json_writer *w, const char *key, struct str text)
-{
-	if (!text.len)
-		return;
-	json_key(w, key);
-	json_str(w, text);
-}
-
-static void write_raw(struct json_writer *w, const char *key, struct str text)
-{
-	if (!text.len)
-		return;
-	json_key(w, key);
-	json_raw(w, text);
-}
-
 static void write_env(struct json_writer *w, const struct kernel_order *order)
 {
 	const struct json_map *env = &order->env;
@@ -73,19 +57,19 @@ static void write_code(struct json_writer *w, const struct kernel_order *order)
 {
 	json_key(w, order->kind == KERNEL_LOAD ? "load" : "code");
 	json_str(w, order->code);
-	write_text(w, "file", order->file);
-	write_text(w, "cwd", order->cwd);
+	json_str_if_any(w, "file", order->file);
+	json_str_if_any(w, "cwd", order->cwd);
 	write_env(w, order);
 	if (order->language == KERNEL_TYPESCRIPT)
-		write_text(w, "language", str_of(names[order->language]));
+		json_str_if_any(w, "language", str_of(names[order->language]));
 }
 
 static void write_invoke(struct json_writer *w, const struct kernel_order *order)
 {
 	json_key(w, "invoke");
 	json_object(w);
-	write_raw(w, "input", order->input);
-	write_raw(w, "request", order->request);
+	json_raw_if_any(w, "input", order->input);
+	json_raw_if_any(w, "request", order->request);
 	json_object_end(w);
 }
 
