@@ -123,6 +123,18 @@ static int clear_out(int base)
 	return -EBUSY;
 }
 
+/*
+ * A hierarchy that is not mounted in our namespace (hybrid: it is hidden from the runtime) cannot
+ * be cloned, and ends at its own root as it is.
+ */
+static int open_whole(int root)
+{
+	cleanup_fd int tree = open_tree(
+		root, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	return tree < 0 && errno != EINVAL ? -errno : dir_open(tree < 0 ? root : tree, ".");
+}
+
 /* From here on it is what others call the root. */
 static int enter_base(struct cgroup_host *cg, const char *path, struct err *err)
 {
@@ -152,7 +164,7 @@ int cgroup_host_init(struct cgroup_host *cg, const struct cgroup_place *place, s
 	int r;
 
 	buf_init(&text, MOUNTINFO_MAX);
-	*cg = (struct cgroup_host){.v2_fd = -1};
+	*cg = (struct cgroup_host){.v2_fd = -1, .whole_fd = -1};
 	for (int kind = 0; kind < CGROUPS_KINDS; kind++)
 		cg->v1_fds[kind] = -1;
 	snprintf(cg->name, sizeof(cg->name), "berth-%016llx", (unsigned long long)place->hash);
@@ -169,6 +181,8 @@ int cgroup_host_init(struct cgroup_host *cg, const struct cgroup_place *place, s
 	if (cg->v2_fd < 0 && place->cgroup2_fd >= 0)
 		cg->v2_fd = fcntl(place->cgroup2_fd, F_DUPFD_CLOEXEC, 3);
 	cg->is_v2 = !found->v1 && cg->v2_fd >= 0;
+	if (cg->v2_fd >= 0)
+		cg->whole_fd = open_whole(cg->v2_fd);
 	r = place->base ? enter_base(cg, place->base, err) : 0;
 	if (r < 0)
 		return r;
@@ -190,6 +204,7 @@ void cgroup_host_close(struct cgroup_host *cg)
 	if (cg->v2_fd >= 0)
 		unlinkat(cg->v2_fd, cg->name, AT_REMOVEDIR);
 	close_fdp(&cg->v2_fd);
+	close_fdp(&cg->whole_fd);
 	for (int kind = 0; kind < CGROUPS_KINDS; kind++)
 		close_fdp(&cg->v1_fds[kind]);
 }
@@ -260,7 +275,20 @@ static bool is_full(int sandbox)
 
 void cgroup_group_name(char name[CGROUP_GROUP_NAME], uint32_t group)
 {
-	snprintf(name, CGROUP_GROUP_NAME, "exec-%u", group);
+	snprintf(name, CGROUP_GROUP_NAME, "exec-%u", group); /* as KEEPER_GROUP_PATH has it */
+}
+
+int cgroup_groups_open(const struct cgroup_host *cg)
+{
+	char path[PATH_MAX + CGROUP_NAME_MAX + 1];
+
+	if (cg->whole_fd < 0)
+		return -ENOENT;
+	/* It comes with the first sandbox at the latest, and stays as long as we do. */
+	if (mkdirat(cg->v2_fd, cg->name, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	snprintf(path, sizeof(path), "%s/%s", cg->base, cg->name);
+	return dir_open(cg->whole_fd, path + 1);
 }
 
 /*

@@ -35,6 +35,7 @@ struct cgroup_host {
 	char base[PATH_MAX]; /* "" or the path of a delegated cgroup */
 	char name[CGROUP_NAME_MAX];
 	int v2_fd;                 /* the base in the unified hierarchy, -1: none */
+	int whole_fd;              /* its root, in a mount of its own, -1: none */
 	int v1_fds[CGROUPS_KINDS]; /* roots of the hierarchies we read from, -1: none */
 	int all_v1_fds[CGROUP_HIERARCHIES_MAX];
 	unsigned all_v1_count;
@@ -87,6 +88,8 @@ int cgroup_open_counter(const struct cgroup_host *cg, const char *id);
 /* The one with its processor time, as proto/keeper.h has it; -ENOENT where that is not counted. */
 int cgroup_open_usage(const struct cgroup_host *cg, const char *id);
 
+/* The directory that has those of the sandboxes, for others to read in: ".." ends at the root. */
+int cgroup_groups_open(const struct cgroup_host *cg);
 int cgroup_group_make(const struct cgroup_host *cg, const char *id, uint32_t group, uid_t uid,
 		      int *ret_fd);
 /* -ENOENT: it is not there, or not any more. */

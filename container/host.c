@@ -191,7 +191,8 @@ int container_host_init(struct container_host **ret, const struct container_host
 	if (!host)
 		return err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");
 	host->state_fd = host->run_fd = host->sandboxes_fd = host->images_fd = -1;
-	host->runtime_fd = host->guest_fd = host->cgroup.v2_fd = -1;
+	host->runtime_fd = host->guest_fd = -1;
+	host->cgroup.v2_fd = host->cgroup.whole_fd = -1;
 	for (int kind = 0; kind < CGROUPS_KINDS; kind++)
 		host->cgroup.v1_fds[kind] = -1;
 	host->is_rootless = config->is_rootless;
@@ -257,6 +258,11 @@ uint32_t container_host_abilities(const struct container_host *host)
 const char *container_host_runtime(const struct container_host *host)
 {
 	return host->runtime;
+}
+
+int container_host_open_groups(const struct container_host *host)
+{
+	return cgroup_has_groups(&host->cgroup) ? cgroup_groups_open(&host->cgroup) : -ENOENT;
 }
 
 int container_host_find_image(const struct container_host *host, struct str name, struct err *err)

@@ -40,6 +40,8 @@ void container_host_free(struct container_host *host);
 /* enum keeper_abilities */
 uint32_t container_host_abilities(const struct container_host *host);
 const char *container_host_runtime(const struct container_host *host);
+/* See cgroup_groups_open(); a negative errno where there are none. */
+int container_host_open_groups(const struct container_host *host);
 /* 0: a sandbox can be made of it. */
 int container_host_find_image(const struct container_host *host, struct str name, struct err *err);
 /* A sentence for the log about what this host lacks, or "". */

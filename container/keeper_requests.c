@@ -108,10 +108,17 @@ void keeper_greet(struct keeper *k)
 		.defaults = defaults_of(k->host),
 	};
 
+	cleanup_fd int groups = container_host_open_groups(k->host);
+
 	timer_stop(&k->greeting);
 	k->hello_waits = false;
 	k->is_greeted = true;
-	tell(k, k->hello, KEEPER_WELCOME, keeper_welcome_fields, &welcome);
+	keeper_conn_answer(&k->conn, k->hello,
+			   &(struct keeper_answer){.type = KEEPER_WELCOME,
+						   .fields = keeper_welcome_fields,
+						   .value = &welcome,
+						   .fds = &groups,
+						   .fd_count = groups >= 0});
 	tell_known(k, false);
 }
 

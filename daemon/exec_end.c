@@ -62,14 +62,13 @@ void exec_close(struct exec *e)
 
 bool exec_group_is_empty(const struct exec *e)
 {
+	cleanup_fd int fd = sandbox_group_open(e->sb, e->group, "cgroup.events");
 	char text[256];
-	ssize_t n;
-	cleanup_fd int fd = openat(e->group.fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? fd : read(fd, text, sizeof(text) - 1);
 
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	/* Only an empty group can be removed, and the keeper may have done so. */
 	if (n < 0)
-		return errno == ENOENT || errno == ENODEV;
+		return fd < 0 ? fd == -ENOENT || fd == -ENODEV : errno == ENODEV;
 	text[n] = '\0';
 	return strstr(text, "populated 0") != NULL;
 }

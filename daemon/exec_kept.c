@@ -153,11 +153,11 @@ static void on_events(uv_poll_t *poll, int status, int events)
 /* The kernel tells when nothing lives in it any more. */
 static int watch(struct exec *e)
 {
-	cleanup_fd int fd = openat(e->group.fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	cleanup_fd int fd = sandbox_group_open(e->sb, e->group, "cgroup.events");
 	char text[256];
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (uv_poll_init(registry_loop(e->sb->registry), &e->kept.poll, fd) < 0)
 		return -ENOMEM;
 	e->kept.poll.data = e;

@@ -11,9 +11,10 @@
 
 #define PIDS_MAX 512 /* that are looked at one by one */
 
-static ssize_t read_text(int dir, const char *name, char *text, size_t size)
+/* Owns the descriptor, which may be an error. */
+static ssize_t read_text(int file, char *text, size_t size)
 {
-	cleanup_fd int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	cleanup_fd int fd = file;
 	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
 
 	if (n >= 0)
@@ -28,19 +29,19 @@ static int64_t memory_of(long pid)
 	char path[64], text[128];
 
 	snprintf(path, sizeof(path), "/proc/%ld/statm", pid);
-	if (read_text(AT_FDCWD, path, text, sizeof(text)) < 0 ||
+	if (read_text(open(path, O_RDONLY | O_CLOEXEC), text, sizeof(text)) < 0 ||
 	    sscanf(text, "%lu %lu %lu", &size, &resident, &shared) != 3 || shared > resident)
 		return 0;
 	return (int64_t)(resident - shared) * sysconf(_SC_PAGESIZE);
 }
 
 /* Where groups have no memory controller (cgroups of version 1 and 2 at once). */
-static int64_t sum_of(int dir)
+static int64_t sum_of(const struct exec *e)
 {
 	char text[PIDS_MAX * 8], *at = text, *end;
 	int64_t sum = 0;
 
-	if (read_text(dir, "cgroup.procs", text, sizeof(text)) <= 0)
+	if (read_text(sandbox_group_open(e->sb, e->group, "cgroup.procs"), text, sizeof(text)) <= 0)
 		return -1;
 	for (;;) {
 		long pid = strtol(at, &end, 10);
@@ -59,7 +60,8 @@ int64_t exec_memory(const struct exec *exec)
 
 	if (exec->group.fd < 0)
 		return -1;
-	if (read_text(exec->group.fd, "memory.current", text, sizeof(text)) > 0)
+	if (read_text(sandbox_group_open(exec->sb, exec->group, "memory.current"), text,
+		      sizeof(text)) > 0)
 		return strtoll(text, NULL, 10);
-	return sum_of(exec->group.fd);
+	return sum_of(exec);
 }

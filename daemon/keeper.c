@@ -1,6 +1,7 @@
 #include "daemon/keeper.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ struct keeper {
 	unsigned calls_len;
 	uint32_t last_tag;
 	uint32_t abilities;
+	int groups_fd; /* that came with the last welcome, -1: none */
 	struct keeper_defaults defaults;
 	uint32_t to_be_told; /* RUNNING and EXITED frames that the welcome announced */
 	uint64_t down_at_ms; /* since when it is not ready */
@@ -138,8 +140,9 @@ static void told_one(struct keeper *k)
 		told_all(k);
 }
 
-static int on_welcome(struct keeper *k, struct str message)
+static int on_welcome(struct keeper *k, struct channel_frame *frame)
 {
+	const struct str message = frame->message;
 	const struct str begin = {message.at, FRAME_HEADER_SIZE + sizeof(uint32_t)};
 	struct keeper_welcome welcome;
 	int r;
@@ -154,6 +157,9 @@ static int on_welcome(struct keeper *k, struct str message)
 	if (r < 0)
 		return r;
 	k->abilities = welcome.abilities;
+	close_fdp(&k->groups_fd);
+	if (frame->fds_len == 1)
+		k->groups_fd = take_fd(&frame->fds[0]);
 	k->defaults = welcome.defaults;
 	snprintf(k->runtime, sizeof(k->runtime), "%.*s", STR_ARGS(welcome.runtime));
 	if (welcome.warning.len)
@@ -197,7 +203,7 @@ static void on_frame(void *arg, struct channel_frame *frame)
 
 	switch (frame->head.type) {
 	case KEEPER_WELCOME:
-		r = on_welcome(k, frame->message);
+		r = on_welcome(k, frame);
 		break;
 	case KEEPER_RUNNING:
 		r = on_running(k, frame->message);
@@ -296,8 +302,10 @@ static void on_tick(uv_timer_t *timer)
 
 static void release(struct keeper *k)
 {
-	if (--k->handles == 0)
-		free(k);
+	if (--k->handles > 0)
+		return;
+	close_fdp(&k->groups_fd);
+	free(k);
 }
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -335,6 +343,7 @@ int keeper_open(struct keeper **ret, const struct keeper_config *config)
 		return -ENOMEM;
 	}
 	k->config = *config;
+	k->groups_fd = -1;
 	snprintf(k->path, sizeof(k->path), "%s", config->path);
 	list_init(&k->calls);
 	k->down_at_ms = uv_now(config->loop);
@@ -400,6 +409,16 @@ void keeper_say_absent(const struct keeper *keeper, struct err *ret)
 const char *keeper_runtime(const struct keeper *keeper)
 {
 	return keeper->runtime;
+}
+
+int keeper_group_read(const struct keeper *keeper, const char *id, uint32_t group, const char *file)
+{
+	char path[KEEPER_ID_MAX + 64];
+	int fd;
+
+	snprintf(path, sizeof(path), KEEPER_GROUP_PATH "/%s", id, group, file);
+	fd = keeper->groups_fd < 0 ? -1 : openat(keeper->groups_fd, path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 ? fd : keeper->groups_fd < 0 ? -EOPNOTSUPP : -errno;
 }
 
 /* --- calls --- */

@@ -84,6 +84,9 @@ int keeper_check(const struct keeper *keeper, struct err *err);
 /* Why absent() was called: nobody answers, or one that speaks another version. */
 void keeper_say_absent(const struct keeper *keeper, struct err *ret);
 const char *keeper_runtime(const struct keeper *keeper);
+/* Opens a file of a group to be read; a negative errno. */
+int keeper_group_read(const struct keeper *keeper, const char *id, uint32_t group,
+		      const char *file);
 
 void keeper_start(struct keeper *keeper, struct keeper_call *call,
 		  const struct keeper_start *start);

@@ -228,6 +228,8 @@ bool sandbox_is_leaving(const struct sandbox *sb);
 
 /* An exec group that nothing lives in; fd -1 where the host has none, or none is at hand now. */
 struct sandbox_group sandbox_group_take(struct sandbox *sb);
+/* A file of it, to be read; a negative errno, -ENOENT and -ENODEV when the keeper removed it. */
+int sandbox_group_open(const struct sandbox *sb, struct sandbox_group group, const char *file);
 /* Back again, when it is empty. */
 void sandbox_group_give(struct sandbox *sb, struct sandbox_group group);
 

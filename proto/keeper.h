@@ -32,6 +32,7 @@
 #define KEEPER_IMAGE_MAX    63
 #define KEEPER_SENTENCE_MAX 511
 #define KEEPER_GROUPS_FIRST 4 /* exec groups that come with STARTED, where groups are possible */
+#define KEEPER_GROUP_PATH   "%s/exec-%u" /* of a sandbox's group, in what came with WELCOME */
 
 enum keeper_type {
 	KEEPER_HELLO = 1,
@@ -98,6 +99,11 @@ struct keeper_defaults {
 	uint32_t pids, files;
 };
 
+/*
+ * File descriptor: the directory with the exec groups of all sandboxes, if the host has groups.
+ * Rules of Landlock hold for what is below a directory that they name, as far as the walk up leads:
+ * from a group's own descriptor it ends at the group. An older keeper sends none.
+ */
 struct keeper_welcome {
 	uint32_t version;
 	uint32_t abilities;

@@ -116,6 +116,13 @@ struct sandbox_group sandbox_group_take(struct sandbox *sb)
 				      ++number};
 }
 
+int sandbox_group_open(const struct sandbox *sb, struct sandbox_group group, const char *file)
+{
+	int fd = openat(group.fd, file, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
 void sandbox_group_give(struct sandbox *sb, struct sandbox_group group)
 {
 	close_fdp(&group.fd);

@@ -321,6 +321,14 @@ def test_groups(g):
     until(lambda: len(g.cgroups()) < 30, f"groups to be removed: {len(g.cgroups())}")
 
 
+def test_let_go(g):
+    """A command that has ended is forgotten, and its group serves the next one."""
+    for _ in range(40):
+        g.out("a", ["true"])
+    until(lambda: g.sandbox("a")["execs"] == 0, "the commands to be let go")
+    check(len(g.cgroups()) < 30, f"groups: {len(g.cgroups())}")
+
+
 def test_deleted_meanwhile(g):
     """A sandbox that is deleted while a request for it is still being sent."""
     for body in (b'{"argv":["echo","hi"]}', b"garbage"):
@@ -338,4 +346,4 @@ def test_deleted_meanwhile(g):
 
 main([test_codes, test_not_started, test_timeout, test_bomb, test_background, test_environment,
       test_bytes, test_utf8, test_stdin, test_huge_arguments, test_slow_reader, test_disconnect,
-      test_groups, test_deleted_meanwhile])
+      test_groups, test_let_go, test_deleted_meanwhile])

@@ -110,6 +110,13 @@ struct sandbox_group sandbox_group_take(struct sandbox *sb)
 	return (struct sandbox_group){-1, 0};
 }
 
+int sandbox_group_open(const struct sandbox *sb, struct sandbox_group group, const char *file)
+{
+	int fd = openat(group.fd, file, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
 void sandbox_group_give(struct sandbox *sb, struct sandbox_group group)
 {
 	t.gives++;

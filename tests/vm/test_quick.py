@@ -14,6 +14,8 @@ SECONDS = 600  # for each program
 CASES = (
     ("lifecycle/test_sleep.py", "root", ("test_memory", "test_adopted")),
     ("sandbox/test_lifecycle.py", "root", ("test_limits",)),
+    ("sandbox/test_exec.py", "root", ("test_groups", "test_let_go")),
+    ("process/test_processes.py", "root", ("test_life", "test_tree")),
     ("sandbox/test_adopt.py", "root", ("test_berthd_and_keeper_killed",)),
     ("sandbox/test_abilities.py", "root", ()),
     ("limits/test_io.py", "root", ("test_reads", "test_writes", "test_ends")),
@@ -21,6 +23,7 @@ CASES = (
     ("sandbox/test_abilities.py", "user", ()),
     ("lifecycle/test_sleep.py", "delegated", ("test_memory", "test_adopted")),
     ("sandbox/test_lifecycle.py", "delegated", ("test_limits",)),
+    ("sandbox/test_exec.py", "delegated", ("test_let_go",)),
 )
 
 
