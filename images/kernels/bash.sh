@@ -349,9 +349,18 @@ berth_interrupt() {
 
 # In place of the builtin: it ends the call, and not the shell that the next one needs.
 exit() {
-	local status=${1-$?}
+	local status=$? # what it ends with if nothing is said
+	[[ ${1-} != -- ]] || builtin shift
+	status=${1-$status}
 	((BASH_SUBSHELL == 0)) || builtin exit "$status"
 	[[ $berth_is_busy ]] || builtin exit "$status"
+	# Of numbers test knows what exit does: all digits are decimal, and what it cannot read makes it return 2.
+	if builtin test "$status" -eq 0 2>/dev/null || (($? == 1)); then
+		status=$((${status//[!-]/}10#0${status//[!0-9]/} & 255))
+	else
+		builtin printf 'exit: %s: numeric argument required\n' "$status" >&2
+		status=2
+	fi
 	berth_unwind exit "$status"
 }
 

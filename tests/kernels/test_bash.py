@@ -80,6 +80,11 @@ def test_exit(kernel):
         else:
             equal(call.ok().stdout, b"", code)
         equal(kernel.ok("echo $x").stdout, b"5\n", code)
+    for given, status in (("-1", 255), ("257", 1), ("08", 8), ("' 7 '", 7), ("-- 9", 9), ("256", 0), ("-256", 0), ("abc", 2), ("1-2", 2),
+                          ("''", 2), ("99999999999999999999", 2), ("'a[$(echo no >&2)]'", 2)):
+        call = kernel.run(f"exit {given}; echo no")
+        equal(((call.error or {}).get("exit_code", 0), call.stdout), (status, b""), given)
+        equal(call.stderr.count(b"numeric argument required"), int(status == 2), call.stderr)
     equal(kernel.ok("(exit 3); echo $?; y=$(exit 4); echo $?; exit 5 | cat; echo ${PIPESTATUS[0]}").stdout, b"3\n4\n5\n")
 
 
