@@ -126,6 +126,21 @@ def test_syntax_error(kernel):
         kernel.ok("echo fine")
 
 
+def test_large_environment(kernel):
+    """What is too large for any program to start with is no error of syntax, and the context begins anew with it."""
+    kernel.ok("export large=$(printf %0200000d 0)")
+    equal(kernel.run("(exit 6)").failed("ExitStatus")["message"], "exit status 6")
+    equal(kernel.run("echo ok\nif true; then\ncat <<E\n").failed("SyntaxError")["message"], "syntax error: unexpected end of file")
+    check(kernel.load("echo 1").ok().is_checked)
+    equal(kernel.load("echo 1\nfi").failed("SyntaxError")["line"], 2)
+    kernel.run("echo ${unknown:?gone}").failed("Exit")
+    equal(kernel.ok("echo ${#large}; unset large").stdout, b"200000\n")
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("fi\n")
+        file.flush()
+        kernel.run(f"export BASH_ENV={file.name}; false").failed("ExitStatus")
+
+
 def test_interrupt(kernel):
     """SIGINT ends what runs, in loops and functions too; variables stay, and between calls it does nothing."""
     kernel.ok("kept=5; g() { echo x; while true; do sleep 0.01; done; }; h() { g; echo no; }")
@@ -246,6 +261,14 @@ def test_run(kernel):
         equal((call.failed("SyntaxError")["line"], call.is_checked), (2, False))
         kernel.invoke().failed("LookupError")
         kernel.ok("cd /")
+
+
+def test_run_large_input(kernel):
+    """An input that no environment can hold is in the shell alone, and programs start."""
+    kernel.load('echo "${#INPUT}"; sh -c \'echo "${#INPUT}"\'; wc -c <<<"$INPUT"').ok()
+    for size, outside in ((131065, 131065), (131066, 0), (3_000_000, 0), (10, 10)):
+        call = kernel.invoke(input="x" * (size - 2)).ok()
+        equal((call.stdout, call.stderr), (f"{size}\n{outside}\n{size + 1}\n".encode(), b""))
 
 
 if __name__ == "__main__":
