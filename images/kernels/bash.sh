@@ -396,7 +396,10 @@ berth_tell() {
 		*) builtin declare -p "$berth_name" ;;
 		esac
 	done
-	builtin declare -f
+	# Not that ours are readonly: whoever begins anew defines them once more.
+	while IFS= builtin read -r berth_name; do
+		[[ $berth_name == 'declare -fr '@(berth_*|exit) ]] || builtin printf '%s\n' "$berth_name"
+	done <<<"$(builtin declare -f)"
 	builtin shopt -p
 	builtin alias -p
 	builtin set +o

@@ -111,8 +111,11 @@ def test_anew(kernel):
         kernel.run("echo ${unknown:?gone}").failed("Exit")
         call = kernel.ok('f; echo "$status $state ${m[a b]} $PWD $$ $r"; shopt -q nullglob; bash -c \'echo $r\'')
         equal(call.stdout, f'f a\n"b\nmine mine c d /usr {kernel.pid} 1\n1\n'.encode())
-    call = kernel.ok("echo err >&2")
-    equal(call.stderr, b"err\n")
+    kernel.run("g() { cat <<E\n  declare -fr\tx\\\\y\nE\n}; readonly -f g; echo ${unknown:?gone}").failed("Exit")
+    equal(kernel.ok("g").stdout, b"  declare -fr\tx\\y\n")
+    kernel.run("g() { :; }; echo err >&2")
+    equal(kernel.stderr.count(b"readonly function"), 1, "that of the code is, and nothing else is said")
+    check(kernel.stderr.endswith(b"err\n"), kernel.stderr)
 
 
 def test_syntax_error(kernel):
