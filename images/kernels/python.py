@@ -17,6 +17,7 @@ import _thread
 import os
 import sys
 import time
+from errno import EBADF, EPIPE
 from atexit import _run_exitfuncs as run_exit_functions
 from _json import encode_basestring, make_encoder, make_scanner
 
@@ -48,6 +49,7 @@ class State:
     is_armed = False  # SIGINT may raise
     was_interrupted = False
     writers, is_deferred = 0, False  # no line may be broken: SIGINT waits
+    signals, is_idle = [], False  # others that wait, with the code's handlers; and whether nothing runs at all
     is_compiling = False
     flags = 0  # from __future__, of all calls so far
     ast = main = loop = task = None
@@ -64,7 +66,7 @@ class Streams:
     writer = _io.FileIO  # what is below stdout and stderr
 
 
-WATCHED = {"linecache", "logging", "matplotlib.pyplot", "subprocess"}
+WATCHED = {"linecache", "logging", "matplotlib.pyplot", "signal", "subprocess"}
 SOURCES = {}  # by file name: what the user's lines were
 
 
@@ -182,10 +184,13 @@ class Lines:
 
 
 def write_all(data):
+    rest = memoryview(data)
     try:
-        while data:
-            data = data[write(Streams.reports, data):]
-    except OSError:
+        while rest:
+            rest = rest[write(Streams.reports, rest):]
+    except OSError as error:
+        if error.errno not in (EBADF, EPIPE):
+            raise
         leave(1)  # nobody listens
 
 
@@ -200,14 +205,18 @@ def send(line, number, is_last=False):
                     State.call = None
             while Lines.waiting and not Lines.is_writing:
                 Lines.is_writing = True
-                write_all(Lines.waiting.pop(0))
-                Lines.is_writing = False
+                try:
+                    write_all(Lines.waiting.pop(0))
+                finally:
+                    Lines.is_writing = False
     finally:
         State.writers -= is_main
     if is_main and not State.writers and State.is_deferred:
         State.is_deferred = False
         if State.is_armed:
             raise KeyboardInterrupt
+    if is_main:
+        answer_signals()
 
 
 class TooLong(ValueError):
@@ -235,9 +244,13 @@ def orders():
             continue
         parts = [unread]
         while b"\n" not in parts[-1]:
+            State.is_idle = True
+            if State.signals:
+                HOOKS.answer_idle()
             if State.loop:
                 guard(LOOP.wait_idle, is_armed=False)  # it is the user's; the read below waits as well
             data = read(Streams.orders, 1 << 20)
+            State.is_idle = False
             if not data:
                 return
             parts.append(data)
@@ -262,11 +275,19 @@ def on_interrupt(_number, frame):
     raise KeyboardInterrupt
 
 
+def answer_signals():
+    """Those that came while lines of ours ran, as soon as what their handlers raise breaks off the user's own."""
+    while State.signals and State.is_armed and not State.writers:
+        handler, *arguments = State.signals.pop(0)
+        handler(*arguments)
+
+
 def guard(function, *arguments, is_armed=True):
     """(what it returns, None) or (None, what it raised)."""
     try:
         try:
             State.is_armed = is_armed
+            answer_signals()
             return function(*arguments), None
         finally:
             State.is_armed = State.is_deferred = False
@@ -484,7 +505,17 @@ def end_child(error):
     status = exit_status(error) or 0
     if error is not None and not issubclass(type(error), SystemExit):
         status = 1
-        guard(lambda: print(*ERRORS.traceback_lines(error), sep="\n", file=Streams.files["stderr"]))
+        print_error(error)
+    guard(flush_all)
+    leave(status)
+
+
+def print_error(error):
+    guard(lambda: print(*ERRORS.traceback_lines(error), sep="\n", file=Streams.files["stderr"]), is_armed=False)
+
+
+def end(status=0):
+    guard(run_exit_functions)
     guard(flush_all)
     leave(status)
 
@@ -537,6 +568,8 @@ def set_up():
     sys.argv, sys.path[:] = [""], ["", *PATH]
     sys.meta_path.insert(0, Watch)
     os.system = system
+    if "signal" in sys.modules:
+        HOOKS.watch_signals()
     sys.modules["__main__"] = State.main = MODULE("__main__")
     State.main.__builtins__, builtins.display = builtins, display
 
@@ -548,9 +581,7 @@ def main():
     for line in orders():
         if line[-1:] != CANCELLED:
             serve(decode(line))
-    guard(run_exit_functions)
-    guard(flush_all)
-    leave(0)
+    end()
 
 
 exec("main()", {"main": main, "__builtins__": __builtins__})

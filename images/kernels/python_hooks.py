@@ -1,6 +1,6 @@
 """What the Python kernel does to modules once they are imported: a part of python.py, its `kernel`."""
 
-sys = kernel.sys
+sys, State = kernel.sys, kernel.State
 
 
 def find(watch, name, path, target):
@@ -58,4 +58,52 @@ def watch_log(logging):
         kernel.RUNS.watch_log(logging)
 
 
-THEN = {"linecache": watch_lines, "logging": watch_log, "matplotlib.pyplot": watch_pyplot, "subprocess": watch_children}
+class Handler:
+    """Of a signal: the user's. It may raise in the user's lines, and waits for those where ours run."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, number, frame):
+        is_ours = not State.is_armed or State.writers or frame and frame.f_code is kernel.guard.__code__
+        if not is_ours or kernel.getpid() != kernel.PID:
+            self.function(number, frame)
+            return
+        State.signals.append((self.function, number, frame))
+        if State.is_idle:
+            answer_idle()
+
+
+def answer_idle():
+    """Between calls an error is printed. An exit is one: only there the user can mean the interpreter (SIGTERM)."""
+    while State.signals:
+        error = kernel.guard(*State.signals.pop(0), is_armed=False)[1]
+        if kernel.getpid() != kernel.PID:
+            kernel.end_child(error)
+        if kernel.exit_status(error) is not None:
+            kernel.end(kernel.exit_status(error))
+        if error is not None:
+            State.is_idle = False  # a file cannot be written to within a write: what comes now waits for this loop
+            kernel.print_error(error)
+            State.is_idle = True
+
+
+def watch_signals(_module=None):
+    signals = kernel._signal
+    set_handler, get_handler = signals.signal, signals.getsignal
+
+    def shown(handler):
+        return handler.function if type(handler) is Handler else handler
+
+    def signal(number, handler):
+        is_users = callable(handler) and handler is not kernel.on_interrupt
+        return shown(set_handler(number, Handler(handler) if is_users else handler))
+
+    def getsignal(number):
+        return shown(get_handler(number))
+
+    signals.signal, signals.getsignal = signal, getsignal
+
+
+THEN = {"linecache": watch_lines, "logging": watch_log, "matplotlib.pyplot": watch_pyplot, "signal": watch_signals,
+        "subprocess": watch_children}

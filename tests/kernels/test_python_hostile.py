@@ -1,6 +1,7 @@
 """The Python kernel when it is interrupted, forked, deceived; and its runs. With the host's Python."""
 
 import os
+import signal
 import subprocess
 import time
 
@@ -120,6 +121,44 @@ def test_interrupt_caught(kernel):
     kernel.wait_output(call, b"x")
     kernel.interrupt()
     kernel.finish(call).failed("KeyboardInterrupt", "interrupted")
+
+
+# --- other signals ---
+
+def test_handler_between(kernel):
+    """A handler that raises between calls is told on standard error; one that exits ends the interpreter."""
+    kernel.ok("import signal\ndef late(*_):\n    raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, late)\n"
+              "signal.setitimer(signal.ITIMER_REAL, 0.05)")
+    kernel.until(lambda: b"TimeoutError: late\n" in kernel.stderr, "the error")
+    check(b"    raise TimeoutError('late')" in kernel.stderr and b"images/kernels" not in kernel.stderr, kernel.stderr)
+    equal(kernel.ok("signal.getsignal(signal.SIGALRM) is late, signal.signal(signal.SIGALRM, signal.SIG_DFL) is late").text, "(True, True)")
+    kernel.ok("import asyncio, os\nasync def tick():\n    while True: await asyncio.sleep(0.001)\n"
+              "async def begin(): asyncio.create_task(tick())\nawait begin()\n"
+              "signal.signal(signal.SIGUSR1, lambda *_: print('heard') or 1/0)")
+    for i in range(1, 4):
+        os.kill(kernel.pid, signal.SIGUSR1)
+        kernel.until(lambda: kernel.stderr.count(b"ZeroDivisionError") == i, "the handler")  # pylint: disable=cell-var-from-loop
+    equal(kernel.ok("6 * 7").text, "42")
+    kernel.ok("import atexit, sys\natexit.register(print, 'bye')\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(3))")
+    os.kill(kernel.pid, signal.SIGTERM)
+    equal((kernel.wait_end(), kernel.stdout[-4:]), (3, b"bye\n"))
+
+
+def test_handler_often(kernel):
+    """Wherever handlers raise, every call has one end and every line is whole."""
+    for error in ("TimeoutError", "ValueError"):
+        kernel.ok(f"import signal\ndef late(*_): raise {error}('late')\nsignal.signal(signal.SIGALRM, late)\n"
+                  "def shout():\n    for i in range(20):\n        try: display('x' * 300_000)\n"
+                  f"        except {error}: heard.append(i)\nheard = []")
+        for _ in range(20):
+            call = kernel.run("signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)\nshout()")
+            check(call.done == "ok" or call.failed(error), call.done)
+        for _ in range(1000):
+            if kernel.run("signal.setitimer(signal.ITIMER_REAL, 0)").done == "ok":
+                break
+        check(int(kernel.ok("len(heard)").text) > 0, "no handler has raised within display()")
+    call = kernel.run("import time\nsignal.alarm(1)\ntime.sleep(60)")
+    equal(call.failed("ValueError")["line"], 2)
 
 
 # --- processes ---
