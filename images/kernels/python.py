@@ -134,8 +134,8 @@ def decode(line):
 def plain(value, room, depth=DEPTH_MAX):
     """A copy of what has a form in JSON; room[0] is how many parts it may have."""
     room[0] -= 1
-    if depth < 0 or room[0] < 0:
-        raise TypeError(f"the value is nested deeper than {DEPTH_MAX}, or contains itself" if depth < 0 else "it is large")
+    if room[0] < 0:
+        raise TypeError("it is large")
     if value is None or value is True or value is False:
         return value
     kind = type(value)
@@ -149,6 +149,8 @@ def plain(value, room, depth=DEPTH_MAX):
         if float.__sub__(value, value) != 0:
             raise TypeError(f"{float.__repr__(value)} has no form in JSON")
         return float.__add__(value, 0.0)
+    if depth < 1 and issubclass(kind, (list, tuple, dict)):
+        raise TypeError(f"the value is nested deeper than {DEPTH_MAX}, or contains itself")
     if issubclass(kind, (list, tuple)):
         return [plain(item, room, depth - 1) for item in value]
     if issubclass(kind, dict):

@@ -199,6 +199,8 @@ def test_json(kernel):
         kernel.ok("import sys; getattr(sys, 'set_int_max_str_digits', int)(0)")
         check("json" not in kernel.ok(code).result, code)
     check("json" not in kernel.ok("'\\ud800'").result, "half a character")
+    for levels in (28, 29):
+        equal("json" in kernel.ok(f"f = []\nfor i in range({levels - 1}): f = [f]\nf").result, levels == 28, "what berthd reads")
 
 
 def test_limits(kernel):

@@ -323,6 +323,11 @@ def test_run_errors(kernel):
         kernel.load(f"def main(): return {code}").ok()
         error = kernel.invoke().failed("TypeError")
         check("JSON" in error["message"] or "contains itself" in error["message"], error)
+    kernel.load("def main(innermost, levels):\n    for i in range(levels - 1): innermost = [innermost] if i % 2 else {'k': innermost}\n"
+                "    return innermost").ok()
+    for innermost in ([], {}, [1]):
+        check(kernel.invoke(input=[innermost, 28]).ok().value, innermost)
+        check("nested deeper than 28" in kernel.invoke(input=[innermost, 29]).failed("TypeError")["message"], innermost)
     kernel.load("def main(): return 'x' * (17 << 20)").ok()
     kernel.invoke().failed("ValueError")
 
