@@ -154,8 +154,18 @@ def plain(value, room, depth=DEPTH_MAX):
     if issubclass(kind, (list, tuple)):
         return [plain(item, room, depth - 1) for item in value]
     if issubclass(kind, dict):
-        return {plain_key(key): plain(item, room, depth - 1) for key, item in value.items()}
+        return plain_dict(value, room, depth)
     raise TypeError(f"a value of type {name_of(kind)} has no form in JSON")
+
+
+def plain_dict(value, room, depth):
+    copy = {}
+    for key, item in value.items():
+        name = plain_key(key)
+        if name in copy:
+            raise TypeError(f"two keys that are both {cut(name, 200)!r} have no form in JSON")
+        copy[name] = plain(item, room, depth - 1)
+    return copy
 
 
 def plain_text(text):

@@ -191,10 +191,10 @@ def test_rich_that_fails(kernel):
 def test_json(kernel):
     """Plain values are told as JSON too; what has no form there is not."""
     for code, value in (("{'a': [1, 2.5, None, True, 'ü\\U0001f600'], 'b': {}}", {"a": [1, 2.5, None, True, "ü😀"], "b": {}}),
-                        ("True", True), ("'x'", "x"), ("10**20", 10**20), ("{1: 2, '1': 3}", {"1": 3}),
+                        ("True", True), ("'x'", "x"), ("10**20", 10**20), ("{1: 2, None: 3}", {"1": 2, "null": 3}),
                         ("[(1, 2)]", [[1, 2]]), ("__import__('collections').Counter('aab')", {"a": 2, "b": 1})):
         equal(kernel.ok(code).result["json"], value, code)
-    for code in ("float('nan')", "[float('inf')]", "{(1,): 2}", "[object()]", "10**5000", "(l := [], l.append(l))[0]",
+    for code in ("float('nan')", "[float('inf')]", "{(1,): 2}", "{1: 2, '1': 3}", "[object()]", "10**5000", "(l := [], l.append(l))[0]",
                  "list(range(200000))", "f = [1]\nfor i in range(50):\n    f = [f]\nf", "{1, 2}", "'x' * 2_000_000"):
         kernel.ok("import sys; getattr(sys, 'set_int_max_str_digits', int)(0)")
         check("json" not in kernel.ok(code).result, code)

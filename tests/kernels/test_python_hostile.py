@@ -319,10 +319,12 @@ def test_run_errors(kernel):
     equal(kernel.invoke(input=[1]).failed("AttributeError")["line"], 2)
     kernel.invoke(input=[1, 2, 3]).failed("TypeError")
     for code in ("{1}", "object()", "float('nan')", "[float('inf')]", "b'x'", "(l := [], l.append(l))[0]", "10**5000",
-                 "{(1,): 1}"):
+                 "{(1,): 1}", "{1: 'a', '1': 'b'}", "{None: 'a', 'null': 'b'}"):
         kernel.load(f"def main(): return {code}").ok()
         error = kernel.invoke().failed("TypeError")
         check("JSON" in error["message"] or "contains itself" in error["message"], error)
+    kernel.load("def main(): return {'a': [0, {True: 'a', 'true': 'b'}]}").ok()
+    equal(kernel.invoke().failed("TypeError")["message"], "two keys that are both 'true' have no form in JSON, at ['a'][1] of the result")
     kernel.load("def main(innermost, levels):\n    for i in range(levels - 1): innermost = [innermost] if i % 2 else {'k': innermost}\n"
                 "    return innermost").ok()
     for innermost in ([], {}, [1]):
