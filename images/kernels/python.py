@@ -25,6 +25,7 @@ LINE_MAX, TEXT_MAX = 16 << 20, 1 << 20
 CANCELLED = b"\x18"  # at the end of an order that its sender could not complete
 DEPTH_MAX = 28  # of values: berthd reads 32 levels, some of which are the report's own
 JSON_ITEMS_MAX = 100_000
+KEPT_MAX = 64 << 20  # bytes that SOURCES hold
 ONLY_AST, TOP_LEVEL_AWAIT, FUTURE, COROUTINE = 0x400, 0x2000, 0x1FE0000, 0x80  # compile()'s, and flags of code
 KERNEL = os.path.abspath(__file__)
 PID, MAIN_THREAD = os.getpid(), _thread.get_ident()
@@ -52,6 +53,7 @@ class State:
     signals, is_idle = [], False  # others that wait, with the code's handlers; and whether nothing runs at all
     is_compiling = False
     flags = 0  # from __future__, of all calls so far
+    kept_size = 0  # of SOURCES
     ast = main = loop = task = None
     run = value = None  # the module that was loaded, and its last expression
     env, has_env = {}, False  # of the run, and whether its request has one
@@ -67,7 +69,8 @@ class Streams:
 
 
 WATCHED = {"linecache", "logging", "matplotlib.pyplot", "signal", "subprocess"}
-SOURCES = {}  # by file name: what the user's lines were
+SOURCES = {}  # by the name that a text is compiled with: what the user's lines were
+FILES = {}  # by the same, where that is not the file's name: the file
 
 
 class Part:
@@ -414,13 +417,28 @@ def display(*objects):
 
 # --- calls ---
 
+def size_of(text):
+    return 2 * str.__sizeof__(text) + 64 * text.count("\n")  # linecache has each line once more
+
+
+def keep_source(file, text):
+    """The name to compile it with: another one than the file's if that has had another text."""
+    name = file if SOURCES.get(file, text) == text else HOOKS.other_name(file, text)
+    if linecache := sys.modules.get("linecache"):
+        HOOKS.add_lines(linecache, name, text)
+    if name not in SOURCES:
+        SOURCES[name] = text
+        State.kept_size += size_of(text)
+        if State.kept_size > KEPT_MAX:
+            HOOKS.forget_sources()
+    return name
+
+
 def compile_code(text, file, flags):
     """The statements, and the expression that they end with; each may be None."""
     State.is_compiling = True
     ast = State.ast = State.ast or __import__("_ast")  # with the first code, as it takes a while
-    SOURCES[file] = text
-    if linecache := sys.modules.get("linecache"):
-        HOOKS.add_lines(linecache, file, text)
+    file = keep_source(file, text)
     flags |= TOP_LEVEL_AWAIT
     tree = compile(text, file, "exec", flags | ONLY_AST, True)
     last = tree.body.pop() if tree.body and type(tree.body[-1]) is ast.Expr else None
@@ -478,10 +496,6 @@ def take_back():
         set_recursion_limit(500)
 
 
-def report_error(told):
-    report(error=told)
-
-
 def exit_status(error):
     """Of SystemExit, as Python itself would end; None of all others."""
     if not issubclass(type(error), SystemExit):
@@ -496,7 +510,7 @@ def serve(order):
     set_streams()
     error = guard(do_order, order)[1]
     if getpid() != PID:
-        end_child(error)
+        ERRORS.end_child(error)
     take_back()
     late_error = guard(settle)[1]
     error = late_error if error is None or exit_status(error) == 0 else error
@@ -506,24 +520,10 @@ def serve(order):
     if error is not None:
         done = "interrupted" if State.was_interrupted and issubclass(type(error), KeyboardInterrupt) else "error"
         told = guard(lambda: ERRORS.describe(error))[0]
-        if told is None or guard(report_error, told, is_armed=False)[1] is not None:
-            report_error({"name": name_of(type(error)), "message": "(it cannot be told)", "traceback": []})
+        if told is None or guard(lambda: report(error=told), is_armed=False)[1] is not None:
+            report(error={"name": name_of(type(error)), "message": "(it cannot be told)", "traceback": []})
     flush_own()
     report(is_last=True, done=done)
-
-
-def end_child(error):
-    """A process that the user's code forked, and that came to the end of it: it is no kernel."""
-    status = exit_status(error) or 0
-    if error is not None and not issubclass(type(error), SystemExit):
-        status = 1
-        print_error(error)
-    guard(flush_all)
-    leave(status)
-
-
-def print_error(error):
-    guard(lambda: print(*ERRORS.traceback_lines(error), sep="\n", file=Streams.files["stderr"]), is_armed=False)
 
 
 def end(status=0):
