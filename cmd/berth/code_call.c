@@ -47,7 +47,7 @@ struct code_done {
 static const struct json_field error_fields[] = {
 	{ "name",      JSON_BYTES,   offsetof(struct code_error, name) },
 	{ "message",   JSON_BYTES,   offsetof(struct code_error, message) },
-	{ "traceback", JSON_STRINGS, offsetof(struct code_error, traceback) },
+	{ "traceback", JSON_TEXTS,   offsetof(struct code_error, traceback) },
 	{ "exit_code", JSON_UINT,    offsetof(struct code_error, exit_code) },
 	{ "error",     JSON_STRING,  offsetof(struct code_error, error) },
 	{ "code",      JSON_STRING,  offsetof(struct code_error, code) },

@@ -25,15 +25,15 @@
 #define AT(member) offsetof(struct rich, member)
 
 const struct json_field rich_fields[] = {
-	{ "text",     JSON_BYTES,  AT(text) },
-	{ "html",     JSON_BYTES,  AT(html) },
-	{ "markdown", JSON_BYTES,  AT(markdown) },
-	{ "svg",      JSON_BYTES,  AT(svg) },
-	{ "latex",    JSON_BYTES,  AT(latex) },
-	{ "png",      JSON_STRING, AT(png) },
-	{ "jpeg",     JSON_STRING, AT(jpeg) },
-	{ "json",     JSON_RAW,    AT(json) },
-	{ "chart",    JSON_RAW,    AT(chart) },
+	{ "text",     JSON_BYTES, AT(text) },
+	{ "html",     JSON_BYTES, AT(html) },
+	{ "markdown", JSON_BYTES, AT(markdown) },
+	{ "svg",      JSON_BYTES, AT(svg) },
+	{ "latex",    JSON_BYTES, AT(latex) },
+	{ "png",      JSON_BYTES, AT(png) },
+	{ "jpeg",     JSON_BYTES, AT(jpeg) },
+	{ "json",     JSON_RAW,   AT(json) },
+	{ "chart",    JSON_RAW,   AT(chart) },
 	{ "*",        JSON_IGNORED },
 	{ NULL },
 };

@@ -154,6 +154,25 @@ def told_codes(place):
         check(f"\n  {code} " in "\n" + tables[0], code)
 
 
+def nul(place):
+    """A NUL in what the code says loses nothing of it."""
+    api = serve(place)
+    put(place, "x.py", "1")
+    api.says = [("result", {"text": "a\0b"}), ("result", {"text": "no picture", "png": "AA\0A", "jpeg": "\0"}),
+                ("error", {"name": "E\0", "message": "m\0", "traceback": ["first", "E: a\0b"]})]
+    r = place.run("code", "box", "x.py")
+    equal((r.returncode, r.stdout), (1, "a\0b\nno picture\n"), r.stderr)
+    equal(r.stderr, "berth: a picture was told as what is no base64\n" * 2 + "first\nE: a\0b\n")
+    equal(place.run("repl", "box", input="1\n").stderr, r.stderr)
+    api.runs = {"new": {**FAILED, "logs": [{"level": "\0", "message": "out\0", "timestamp": "t"}],
+                        "error": {"code": "CODE_ERROR", "name": "E\0", "message": "no\0", "stack": "at\0"}}}
+    api.runs["r2"] = api.runs["new"]
+    for line, code in ((["code", "--run", "x.py"], 1), (["runs", "show", "r2"], 0), (["runs", "logs", "r2"], 0), (["runs", "logs", "-f", "r2"], 0),
+                       (["runs", "wait", "r2"], 1), (["runs"], 0)):
+        r = place.run(*line)
+        equal((r.returncode, "cannot be understood" in r.stderr, r.stdout.count("out\0\n")), (code, False, int("logs" in line or "code" in line)), line)
+
+
 def languages(place):
     """What names a language that is not known is refused; what names none is Python."""
     api = serve(place)
@@ -179,4 +198,4 @@ def languages(place):
 
 if __name__ == "__main__":
     main([("languages that are not known", languages), ("commands of bash", bash), ("how long code may be", sizes),
-          ("said once", said_once), ("cancelled or over", cancelled), ("contexts", contexts), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
+          ("said once", said_once), ("cancelled or over", cancelled), ("contexts", contexts), ("NUL", nul), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
