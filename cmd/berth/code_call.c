@@ -337,7 +337,11 @@ int code_call(const struct code_call *call)
 		screen_error("cannot wait for signals: %m");
 		return EXIT_NOT_RUN;
 	}
-	calling.place = (struct rich_place){rich_terminal(), call->save, fd};
+	calling.place = (struct rich_place){
+		.terminal = rich_terminal(),
+		.save = call->save,
+		.interrupt_fd = fd,
+	};
 	buf_init(&calling.bytes, CLIENT_EVENT_MAX);
 	code = ask(&calling);
 	buf_close(&calling.bytes);

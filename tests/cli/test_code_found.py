@@ -173,6 +173,25 @@ def nul(place):
         equal((r.returncode, "cannot be understood" in r.stderr, r.stdout.count("out\0\n")), (code, False, int("logs" in line or "code" in line)), line)
 
 
+def many_pictures(place):
+    """Code that shows pictures for ever does not fill the disk, unless --save says where they may be."""
+    api = serve(place)
+    put(place, "x.py", "1")
+    full = "berth: no more pictures of this call are saved: 50 files, or 256 MiB, are the most without --save\n"
+
+    def saved(folder=""):
+        return len([n for n in os.listdir(place.path(folder)) if n.startswith("result-")])
+    api.says = [("result", {"text": f"figure {i}", "png": "AAAA", "svg": "<svg/>"}) for i in range(60)]
+    r = place.run("code", "box", "x.py")
+    equal((r.returncode, r.stdout, saved()), (0, "".join(f"figure {i}\n" for i in range(50, 60)), 50), "text in place of them")
+    equal(r.stderr.replace("saved ./", ""), "".join(f"result-{i}.png\n" for i in range(1, 51)) + full)
+    equal((place.run("code", "box", "x.py").returncode, saved()), (0, 100), "a call of its own")
+    equal((place.run("code", "--save", "all", "box", "x.py").stderr.count("saved"), saved("all")), (120, 120))
+    api.says = [("result", {"text": "large", "svg": "<" * (22 << 20)})] * 12 + [("result", {"text": "small", "png": "AAAA"})]
+    r = place.run("code", "box", "x.py")
+    equal((r.returncode, r.stdout, r.stderr.count("saved ./"), r.stderr.count(full), saved()), (0, "large\nsmall\n", 11, 1, 111))
+
+
 def languages(place):
     """What names a language that is not known is refused; what names none is Python."""
     api = serve(place)
@@ -198,4 +217,4 @@ def languages(place):
 
 if __name__ == "__main__":
     main([("languages that are not known", languages), ("commands of bash", bash), ("how long code may be", sizes),
-          ("said once", said_once), ("cancelled or over", cancelled), ("contexts", contexts), ("NUL", nul), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
+          ("said once", said_once), ("cancelled or over", cancelled), ("contexts", contexts), ("NUL", nul), ("many pictures", many_pictures), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
