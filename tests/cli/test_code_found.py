@@ -28,6 +28,28 @@ BASH = [
 ]
 
 
+# Each is whole with its last line, and not before it.
+JAVASCRIPT = [
+    "s.replace(/'/g, \"\")\n", "x.split(/[(]/)\n", "/[/'\"]/.test(s)\n", "a = /\\/(/\n", "if (a) { b = /{/ }\n", "s => /`/.exec(s)\n", "!/(/.test(s)\n",
+    "() => { return /'/.test(s) }\n", "typeof /'/\n", "f(/\\(/, /[)]/, /]/)\n", "[/(/u, /[/]/]\n", "{ x: /[/*]/ }\n", "a ? /(/ : /[[]/\n",
+    "4 / 2 + ' / '\n", "(a) / b + '/'\n", "a[0] / b['/']\n", "f(i++ / 2, '/')\n", "f(i-- / 2, '/')\n", "x.y / z.w / '('.length\n", "f(ü / '/')\n", "$ / '('\n",
+    "f(a\n/ 2, '/')\n", "f(1. / '/')\n", "`a` / '/('\n", "/a/ / '/('\n", "f(/* ( */ /(/)\n", "1 // '\n", "f(a = / 2)\n", "/(/\n", "g(/(/\n)\n", "returned / '('\n",
+]
+
+
+def javascript(place):
+    """A regular expression opens nothing, and a division is none."""
+    api = serve(place)
+    for language in ("javascript", "typescript"):
+        api.calls.clear()
+        r = place.run("repl", "-l", language, "box", input="".join(JAVASCRIPT))
+        equal((r.returncode, r.stderr), (0, ""))
+        equal([c["code"] for c in api.calls], JAVASCRIPT)
+    for text in ("f(/a\n", "f(/[/\n", "f(/\\\n", "f(/"):
+        place.run("repl", "-l", "js", "box", input=text)
+        equal(api.calls[-1]["code"].rstrip("\n"), text.rstrip("\n"), "the end ends it")
+
+
 def bash(place):
     """Commands of bash are not cut apart, and do not wait for what need not come."""
     api = serve(place)
@@ -216,5 +238,5 @@ def languages(place):
 
 
 if __name__ == "__main__":
-    main([("languages that are not known", languages), ("commands of bash", bash), ("how long code may be", sizes),
+    main([("languages that are not known", languages), ("commands of bash", bash), ("regular expressions", javascript), ("how long code may be", sizes),
           ("said once", said_once), ("cancelled or over", cancelled), ("contexts", contexts), ("NUL", nul), ("many pictures", many_pictures), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
