@@ -158,6 +158,14 @@ static bool check_session(struct init *init, const struct agent_exec *request)
 	return false;
 }
 
+/* What holds its arguments, behind the cgroup's; -1: the message does. */
+static int args_fd(const struct agent_exec *request, const struct message *m)
+{
+	if (!(request->flags & AGENT_EXEC_ARGS_IN_FD))
+		return -1;
+	return m->fds[request->flags & AGENT_EXEC_IN_CGROUP ? 1 : 0];
+}
+
 /* What must hold before anything is made of it. */
 static struct agent_refused check_exec(struct init *init, const struct agent_exec *request,
 				       const struct message *m)
@@ -183,7 +191,7 @@ static struct agent_refused check_exec(struct init *init, const struct agent_exe
 		refused.stage = AGENT_STAGE_CWD;
 		refused.error = EINVAL;
 	} else {
-		refused.error = (uint32_t)-args_init(&init->args, request, m->fds[in_cgroup]);
+		refused.error = (uint32_t)-args_init(&init->args, request, args_fd(request, m));
 	}
 	if (!refused.error && !check_session(init, request)) {
 		refused.error = EINVAL;
@@ -231,7 +239,7 @@ static int handle_exec(struct init *init, struct message *m)
 		launch->fds[i] = -1;
 	memcpy(launch->cwd, request.cwd.at, request.cwd.len);
 	launch->cwd[request.cwd.len] = '\0';
-	start(init, exec, &request, m->fds[launch->cgroup_fd >= 0]);
+	start(init, exec, &request, args_fd(&request, m));
 	args_close(&init->args);
 	return 0;
 }

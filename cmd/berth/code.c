@@ -375,7 +375,7 @@ const struct verb verb_code = {
 		"can\n"
 		"(kitty's and iTerm2's ways), and is saved as result-1.png or the next name that "
 		"is\n"
-		"free elsewhere. An error goes to standard error.\n"
+		"free elsewhere, 50 of a call at most. An error goes to standard error.\n"
 		"\n"
 		"With --run there is no ID: the code runs in a fresh sandbox, of which nothing\n"
 		"stays but what `berth runs` tells. What it exports as a function (Python: "

@@ -47,7 +47,7 @@ struct code_done {
 static const struct json_field error_fields[] = {
 	{ "name",      JSON_BYTES,   offsetof(struct code_error, name) },
 	{ "message",   JSON_BYTES,   offsetof(struct code_error, message) },
-	{ "traceback", JSON_STRINGS, offsetof(struct code_error, traceback) },
+	{ "traceback", JSON_TEXTS,   offsetof(struct code_error, traceback) },
 	{ "exit_code", JSON_UINT,    offsetof(struct code_error, exit_code) },
 	{ "error",     JSON_STRING,  offsetof(struct code_error, error) },
 	{ "code",      JSON_STRING,  offsetof(struct code_error, code) },
@@ -337,7 +337,11 @@ int code_call(const struct code_call *call)
 		screen_error("cannot wait for signals: %m");
 		return EXIT_NOT_RUN;
 	}
-	calling.place = (struct rich_place){rich_terminal(), call->save, fd};
+	calling.place = (struct rich_place){
+		.terminal = rich_terminal(),
+		.save = call->save,
+		.interrupt_fd = fd,
+	};
 	buf_init(&calling.bytes, CLIENT_EVENT_MAX);
 	code = ask(&calling);
 	buf_close(&calling.bytes);

@@ -1,16 +1,19 @@
 #include "cmd/berth/repl_input.h"
 
+#include <string.h>
+
 #include "base/cleanup.h"
 #include "cmd/berth/repl_bash.h"
 
 struct scan {
 	enum kernel_language language;
 	struct str rest;
-	int depth;      /* of brackets */
-	bool is_open;   /* a text or a comment has no end */
-	char last;      /* but for blanks and comments; '\n' at the beginning of a line */
-	bool is_block;  /* of Python */
-	bool is_joined; /* the last line ends with a backslash */
+	int depth;    /* of brackets */
+	bool is_open; /* a text or a comment has no end */
+	char last;    /* but for blanks and comments; of Python '\n' at the beginning of a line */
+	const char *begin, *at; /* where the text begins, and where `last` is */
+	bool is_block;          /* of Python */
+	bool is_joined;         /* the last line ends with a backslash */
 };
 
 static bool is_script(const struct scan *s)
@@ -82,17 +85,73 @@ static bool skip_comment(struct scan *s)
 	return true;
 }
 
+static bool is_of_name(char c)
+{
+	return c == '_' || c == '$' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+	       (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80;
+}
+
+/* Behind a word that wants a value. */
+static bool is_operator_word(const struct scan *s)
+{
+	static const char *const words[] = {"await", "case",       "delete", "do",   "else",
+					    "in",    "instanceof", "new",    "of",   "return",
+					    "throw", "typeof",     "void",   "yield"};
+	const char *from = s->at;
+
+	while (from > s->begin && is_of_name(from[-1]))
+		from--;
+	for (size_t i = 0; i < array_len(words); i++)
+		if (str_eq((struct str){from, (size_t)(s->at + 1 - from)}, str_of(words[i])))
+			return true;
+	return false;
+}
+
+/* Would a slash divide what is before it? As far as one can tell without reading all of it. */
+static bool is_behind_value(const struct scan *s)
+{
+	if (is_of_name(s->last))
+		return !is_operator_word(s);
+	if (s->last == '+' || s->last == '-')
+		return s->at > s->begin && s->at[-1] == s->last; /* i++ */
+	return s->last && strchr(")].\"'`", s->last);
+}
+
+/* True: there was a regular expression, in which neither brackets nor quotes open anything. */
+static bool skip_regex(struct scan *s)
+{
+	bool is_set = false;
+	size_t i = 1;
+
+	if (!is_script(s) || s->rest.at[0] != '/' || is_behind_value(s))
+		return false;
+	for (; i < s->rest.len && (is_set || s->rest.at[i] != '/'); i++) {
+		if (s->rest.at[i] == '\\')
+			i++;
+		else if (s->rest.at[i] == '[' || s->rest.at[i] == ']')
+			is_set = s->rest.at[i] == '[';
+		if (i >= s->rest.len || s->rest.at[i] == '\n')
+			return false;
+	}
+	if (i >= s->rest.len)
+		return false;
+	skip(s, i + 1);
+	s->last = ')'; /* a value */
+	return true;
+}
+
 static void take_sign(struct scan *s)
 {
 	char c = s->rest.at[0];
 
+	s->last = c;
+	s->at = s->rest.at;
 	if (c == '(' || c == '[' || c == '{')
 		s->depth++;
 	if (c == ')' || c == ']' || c == '}')
 		s->depth--;
 	if (c == '\\')
 		skip(s, 1); /* and what is behind it */
-	s->last = c;
 	skip(s, 1);
 }
 
@@ -101,7 +160,9 @@ static void take_line(struct scan *s)
 {
 	if (s->language == KERNEL_PYTHON && s->depth <= 0 && s->last == ':')
 		s->is_block = true;
-	s->last = '\n';
+	/* A line of JavaScript goes on with what can go on. */
+	if (!is_script(s))
+		s->last = '\n';
 	skip(s, 1);
 	if (s->language == KERNEL_PYTHON && s->depth <= 0 && s->rest.len && s->rest.at[0] == '@')
 		s->is_block = true;
@@ -120,7 +181,7 @@ static void step(struct scan *s)
 		s->is_joined = !s->rest.len;
 	} else if (c == '"' || c == '\'' || (c == '`' && is_script(s))) {
 		skip_text(s);
-	} else if (!skip_comment(s)) {
+	} else if (!skip_comment(s) && !skip_regex(s)) {
 		take_sign(s);
 	}
 }
@@ -132,7 +193,7 @@ static bool ends_empty(struct str text)
 
 bool repl_goes_on(enum kernel_language language, struct str text)
 {
-	struct scan s = {.language = language, .rest = text, .last = '\n'};
+	struct scan s = {.language = language, .rest = text, .last = '\n', .begin = text.at};
 
 	if (language == KERNEL_BASH)
 		return repl_bash_goes_on(text);

@@ -1,6 +1,6 @@
 /*
- * When a piece of code that is typed line by line is over. Not a parser: brackets, texts and
- * comments are told apart; bash is told by repl_bash.h.
+ * When a piece of code that is typed line by line is over. Not a parser: brackets, texts, comments
+ * and JavaScript's regular expressions are told apart; bash is told by repl_bash.h.
  */
 #ifndef BERTH_CMD_REPL_INPUT_H
 #define BERTH_CMD_REPL_INPUT_H

@@ -20,20 +20,23 @@
 #define PICTURE_MAX (32 * 1024 * 1024)
 #define KITTY_CHUNK 4096 /* of base64, as its protocol wants it */
 #define NAMES_MAX   10000
+/* Of one call, where nobody has said that there shall be any. */
+#define UNASKED_FILES_MAX 50
+#define UNASKED_BYTES_MAX (256 * 1024 * 1024)
 
 /* clang-format off */
 #define AT(member) offsetof(struct rich, member)
 
 const struct json_field rich_fields[] = {
-	{ "text",     JSON_BYTES,  AT(text) },
-	{ "html",     JSON_BYTES,  AT(html) },
-	{ "markdown", JSON_BYTES,  AT(markdown) },
-	{ "svg",      JSON_BYTES,  AT(svg) },
-	{ "latex",    JSON_BYTES,  AT(latex) },
-	{ "png",      JSON_STRING, AT(png) },
-	{ "jpeg",     JSON_STRING, AT(jpeg) },
-	{ "json",     JSON_RAW,    AT(json) },
-	{ "chart",    JSON_RAW,    AT(chart) },
+	{ "text",     JSON_BYTES, AT(text) },
+	{ "html",     JSON_BYTES, AT(html) },
+	{ "markdown", JSON_BYTES, AT(markdown) },
+	{ "svg",      JSON_BYTES, AT(svg) },
+	{ "latex",    JSON_BYTES, AT(latex) },
+	{ "png",      JSON_BYTES, AT(png) },
+	{ "jpeg",     JSON_BYTES, AT(jpeg) },
+	{ "json",     JSON_RAW,   AT(json) },
+	{ "chart",    JSON_RAW,   AT(chart) },
 	{ "*",        JSON_IGNORED },
 	{ NULL },
 };
@@ -147,12 +150,34 @@ static int open_new(const char *dir, const char *ending, char ret[PATH_MAX])
 	return failed("save in", dir, EEXIST);
 }
 
-static int save(const struct rich_place *place, const char *ending, struct str bytes)
+/* A loop that shows pictures shall not fill the disk of whoever runs it. */
+static bool has_room(struct rich_place *place, size_t len)
+{
+	if (place->save)
+		return true;
+	if (!place->is_full && place->files < UNASKED_FILES_MAX &&
+	    len <= UNASKED_BYTES_MAX - place->bytes) {
+		place->files++;
+		place->bytes += len;
+		return true;
+	}
+	if (!place->is_full)
+		screen_error("no more pictures of this call are saved: %d files, or %d MiB, are "
+			     "the most without --save",
+			     UNASKED_FILES_MAX, UNASKED_BYTES_MAX / 1024 / 1024);
+	place->is_full = true;
+	return false;
+}
+
+/* 1: there is no room for it. */
+static int save(struct rich_place *place, const char *ending, struct str bytes)
 {
 	const char *dir = place->save ? place->save : ".";
 	char path[PATH_MAX];
 	cleanup_fd int fd = -1;
 
+	if (!has_room(place, bytes.len))
+		return 1;
 	if (place->save && mkdir(dir, 0777) < 0 && errno != EEXIST)
 		return failed("make", dir, errno);
 	fd = open_new(dir, ending, path);
@@ -179,8 +204,8 @@ static bool is_shown(const struct rich_place *place, const struct form *form)
 	       (place->terminal == RICH_KITTY && strcmp(form->ending, "png") == 0);
 }
 
-/* 1: it is none. */
-static int show_form(const struct rich_place *place, const struct form *form, struct str value)
+/* 1: it is none, or can be shown nowhere. */
+static int show_form(struct rich_place *place, const struct form *form, struct str value)
 {
 	cleanup_free char *room = NULL;
 	struct str bytes = value;
@@ -213,7 +238,7 @@ static struct str text_of(const struct rich *rich)
 	return STR("");
 }
 
-int rich_show(const struct rich_place *place, const struct rich *rich)
+int rich_show(struct rich_place *place, const struct rich *rich)
 {
 	struct str text = text_of(rich);
 	bool has_picture = false;

@@ -5,6 +5,9 @@
 #ifndef BERTH_CMD_RICH_H
 #define BERTH_CMD_RICH_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/str.h"
 #include "proto/json.h"
 
@@ -28,9 +31,13 @@ struct rich_place {
 	const char *save; /* a directory for all that can be a file; NULL: only what cannot be
 			   * shown, into the current one */
 	int interrupt_fd;
+	/* What is in the current one so far, of which there is an end; 0 at first. */
+	unsigned files;
+	size_t bytes;
+	bool is_full;
 };
 
 /* 0; -EINTR, -EPIPE; or another failure of ours, and a sentence was said. */
-int rich_show(const struct rich_place *place, const struct rich *rich);
+int rich_show(struct rich_place *place, const struct rich *rich);
 
 #endif

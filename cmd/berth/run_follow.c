@@ -85,9 +85,9 @@ struct told {
 
 /* clang-format off */
 static const struct json_field told_fields[] = {
-	{ "level",        JSON_STRING, offsetof(struct told, entry.level) },
-	{ "message",      JSON_BYTES,  offsetof(struct told, entry.message) },
-	{ "logs_dropped", JSON_UINT,   offsetof(struct told, dropped) },
+	{ "level",        JSON_BYTES, offsetof(struct told, entry.level) },
+	{ "message",      JSON_BYTES, offsetof(struct told, entry.message) },
+	{ "logs_dropped", JSON_UINT,  offsetof(struct told, dropped) },
 	{ "*",            JSON_IGNORED },
 	{ NULL },
 };

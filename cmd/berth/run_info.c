@@ -16,7 +16,7 @@
 #define AT(member) offsetof(struct run_info, member)
 
 static const struct json_field log_fields[] = {
-	{ "level",     JSON_STRING, offsetof(struct run_log_entry, level) },
+	{ "level",     JSON_BYTES,  offsetof(struct run_log_entry, level) },
 	{ "message",   JSON_BYTES,  offsetof(struct run_log_entry, message) },
 	{ "timestamp", JSON_STRING, offsetof(struct run_log_entry, timestamp) },
 	{ "*",         JSON_IGNORED },

@@ -234,7 +234,7 @@ berth_begin() {
 			berth_fail LookupError "there is no code that was loaded"
 			builtin return 1
 		fi
-		builtin export "INPUT=$input"
+		berth_give_input
 		berth_code="($berth_loaded"$'\n)' # each time anew: nothing of it stays
 		berth_is_run=1
 	else
@@ -242,6 +242,17 @@ berth_begin() {
 	fi
 	berth_is_busy=1
 	builtin trap berth_interrupt INT
+}
+
+# What is longer than one string of an environment can be (128 KiB, with its name and end) is in the shell alone: with it,
+# no program could be started.
+berth_give_input() {
+	local LC_ALL=C
+	if ((${#input} < 131072 - 6)); then
+		builtin export "INPUT=$input"
+	else
+		builtin export -n "INPUT=$input"
+	fi
 }
 
 # Opens again what the code has closed, and leaves what it has sent elsewhere.
@@ -287,16 +298,19 @@ berth_fail() {
 	berth_report "\"done\":\"${4-error}\""
 }
 
-# True if bash cannot read it: why is in $berth_message and $berth_line then.
+# True if bash cannot read it: why is in $berth_message and $berth_line then. It is asked with an empty environment, since
+# with that of the code it might not start, and believed only about that text: other words are those of a start that failed.
 berth_is_wrong() {
-	local more=()
+	local more=() said line
 	! builtin shopt -q extglob || more=(-O extglob)
-	berth_message=$(LC_ALL=C "$berth_bash" "${more[@]}" -n /dev/stdin <<<"$1" 2>&1 >/dev/null) && builtin return 1
-	berth_message=${berth_message%%$'\n'*}
-	berth_line=1
-	if [[ $berth_message =~ line\ ([0-9]+):\ (.*) ]]; then
-		berth_line=${BASH_REMATCH[1]} berth_message=${BASH_REMATCH[2]}
-	fi
+	said=$(builtin exec -c "$berth_bash" "${more[@]}" -n /dev/stdin <<<"$1" 2>&1 >/dev/null) && builtin return 1
+	while builtin read -r line; do
+		if [[ $line =~ ^/dev/stdin:\ line\ ([0-9]+):\ (.*) && ${BASH_REMATCH[2]} != warning:* ]]; then
+			berth_line=${BASH_REMATCH[1]} berth_message=${BASH_REMATCH[2]}
+			builtin return 0
+		fi
+	done <<<"$said"
+	builtin return 1
 }
 
 # After the code, with its status.
@@ -349,9 +363,18 @@ berth_interrupt() {
 
 # In place of the builtin: it ends the call, and not the shell that the next one needs.
 exit() {
-	local status=${1-$?}
+	local status=$? # what it ends with if nothing is said
+	[[ ${1-} != -- ]] || builtin shift
+	status=${1-$status}
 	((BASH_SUBSHELL == 0)) || builtin exit "$status"
 	[[ $berth_is_busy ]] || builtin exit "$status"
+	# Of numbers test knows what exit does: all digits are decimal, and what it cannot read makes it return 2.
+	if builtin test "$status" -eq 0 2>/dev/null || (($? == 1)); then
+		status=$((${status//[!-]/}10#0${status//[!0-9]/} & 255))
+	else
+		builtin printf 'exit: %s: numeric argument required\n' "$status" >&2
+		status=2
+	fi
 	berth_unwind exit "$status"
 }
 
@@ -373,7 +396,10 @@ berth_tell() {
 		*) builtin declare -p "$berth_name" ;;
 		esac
 	done
-	builtin declare -f
+	# Not that ours are readonly: whoever begins anew defines them once more.
+	while IFS= builtin read -r berth_name; do
+		[[ $berth_name == 'declare -fr '@(berth_*|exit) ]] || builtin printf '%s\n' "$berth_name"
+	done <<<"$(builtin declare -f)"
 	builtin shopt -p
 	builtin alias -p
 	builtin set +o
@@ -399,12 +425,16 @@ berth_last_words() {
 	exec {berth_new_reports}>&1 {berth_new_orders}<&0 1>&"$berth_stdout" 0</dev/null
 	builtin eval "exec $berth_stdout>&-"
 	exec {berth_new_state}<<<"$berth_state"
+	# What is exported may be too much for a program to start with; it is told, too.
+	builtin shopt -s execfail
+	# shellcheck disable=SC2093 # it fails then
 	exec "$berth_bash" "$berth_self" again "$berth_new_orders" "$berth_new_reports" "$berth_new_state"
+	exec -c "$berth_bash" "$berth_self" again "$berth_new_orders" "$berth_new_reports" "$berth_new_state"
 }
 
 # Code that defines one of these, or unsets it, is told that it may not.
 builtin readonly -f berth_hide berth_decode berth_encode berth_parse berth_meet berth_join berth_pass berth_value berth_report berth_next \
-	berth_begin berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong berth_end berth_unwind \
+	berth_begin berth_give_input berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong berth_end berth_unwind \
 	berth_step berth_interrupt exit berth_failed berth_tell berth_last_words
 builtin trap berth_last_words EXIT
 builtin trap 'berth_failed "$?"' ERR

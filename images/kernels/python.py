@@ -17,6 +17,7 @@ import _thread
 import os
 import sys
 import time
+from errno import EBADF, EPIPE
 from atexit import _run_exitfuncs as run_exit_functions
 from _json import encode_basestring, make_encoder, make_scanner
 
@@ -24,6 +25,7 @@ LINE_MAX, TEXT_MAX = 16 << 20, 1 << 20
 CANCELLED = b"\x18"  # at the end of an order that its sender could not complete
 DEPTH_MAX = 28  # of values: berthd reads 32 levels, some of which are the report's own
 JSON_ITEMS_MAX = 100_000
+KEPT_MAX = 64 << 20  # bytes that SOURCES hold
 ONLY_AST, TOP_LEVEL_AWAIT, FUTURE, COROUTINE = 0x400, 0x2000, 0x1FE0000, 0x80  # compile()'s, and flags of code
 KERNEL = os.path.abspath(__file__)
 PID, MAIN_THREAD = os.getpid(), _thread.get_ident()
@@ -48,8 +50,10 @@ class State:
     is_armed = False  # SIGINT may raise
     was_interrupted = False
     writers, is_deferred = 0, False  # no line may be broken: SIGINT waits
+    signals, is_idle = [], False  # others that wait, with the code's handlers; and whether nothing runs at all
     is_compiling = False
     flags = 0  # from __future__, of all calls so far
+    kept_size = 0  # of SOURCES
     ast = main = loop = task = None
     run = value = None  # the module that was loaded, and its last expression
     env, has_env = {}, False  # of the run, and whether its request has one
@@ -64,8 +68,9 @@ class Streams:
     writer = _io.FileIO  # what is below stdout and stderr
 
 
-WATCHED = {"linecache", "logging", "matplotlib.pyplot", "subprocess"}
-SOURCES = {}  # by file name: what the user's lines were
+WATCHED = {"linecache", "logging", "matplotlib.pyplot", "signal", "subprocess"}
+SOURCES = {}  # by the name that a text is compiled with: what the user's lines were
+FILES = {}  # by the same, where that is not the file's name: the file
 
 
 class Part:
@@ -132,8 +137,8 @@ def decode(line):
 def plain(value, room, depth=DEPTH_MAX):
     """A copy of what has a form in JSON; room[0] is how many parts it may have."""
     room[0] -= 1
-    if depth < 0 or room[0] < 0:
-        raise TypeError(f"the value is nested deeper than {DEPTH_MAX}, or contains itself" if depth < 0 else "it is large")
+    if room[0] < 0:
+        raise TypeError("it is large")
     if value is None or value is True or value is False:
         return value
     kind = type(value)
@@ -147,11 +152,23 @@ def plain(value, room, depth=DEPTH_MAX):
         if float.__sub__(value, value) != 0:
             raise TypeError(f"{float.__repr__(value)} has no form in JSON")
         return float.__add__(value, 0.0)
+    if depth < 1 and issubclass(kind, (list, tuple, dict)):
+        raise TypeError(f"the value is nested deeper than {DEPTH_MAX}, or contains itself")
     if issubclass(kind, (list, tuple)):
         return [plain(item, room, depth - 1) for item in value]
     if issubclass(kind, dict):
-        return {plain_key(key): plain(item, room, depth - 1) for key, item in value.items()}
+        return plain_dict(value, room, depth)
     raise TypeError(f"a value of type {name_of(kind)} has no form in JSON")
+
+
+def plain_dict(value, room, depth):
+    copy = {}
+    for key, item in value.items():
+        name = plain_key(key)
+        if name in copy:
+            raise TypeError(f"two keys that are both {cut(name, 200)!r} have no form in JSON")
+        copy[name] = plain(item, room, depth - 1)
+    return copy
 
 
 def plain_text(text):
@@ -182,10 +199,13 @@ class Lines:
 
 
 def write_all(data):
+    rest = memoryview(data)
     try:
-        while data:
-            data = data[write(Streams.reports, data):]
-    except OSError:
+        while rest:
+            rest = rest[write(Streams.reports, rest):]
+    except OSError as error:
+        if error.errno not in (EBADF, EPIPE):
+            raise
         leave(1)  # nobody listens
 
 
@@ -200,14 +220,18 @@ def send(line, number, is_last=False):
                     State.call = None
             while Lines.waiting and not Lines.is_writing:
                 Lines.is_writing = True
-                write_all(Lines.waiting.pop(0))
-                Lines.is_writing = False
+                try:
+                    write_all(Lines.waiting.pop(0))
+                finally:
+                    Lines.is_writing = False
     finally:
         State.writers -= is_main
     if is_main and not State.writers and State.is_deferred:
         State.is_deferred = False
         if State.is_armed:
             raise KeyboardInterrupt
+    if is_main:
+        answer_signals()
 
 
 class TooLong(ValueError):
@@ -235,9 +259,13 @@ def orders():
             continue
         parts = [unread]
         while b"\n" not in parts[-1]:
+            State.is_idle = True
+            if State.signals:
+                HOOKS.answer_idle()
             if State.loop:
                 guard(LOOP.wait_idle, is_armed=False)  # it is the user's; the read below waits as well
             data = read(Streams.orders, 1 << 20)
+            State.is_idle = False
             if not data:
                 return
             parts.append(data)
@@ -262,11 +290,19 @@ def on_interrupt(_number, frame):
     raise KeyboardInterrupt
 
 
+def answer_signals():
+    """Those that came while lines of ours ran, as soon as what their handlers raise breaks off the user's own."""
+    while State.signals and State.is_armed and not State.writers:
+        handler, *arguments = State.signals.pop(0)
+        handler(*arguments)
+
+
 def guard(function, *arguments, is_armed=True):
     """(what it returns, None) or (None, what it raised)."""
     try:
         try:
             State.is_armed = is_armed
+            answer_signals()
             return function(*arguments), None
         finally:
             State.is_armed = State.is_deferred = False
@@ -381,13 +417,28 @@ def display(*objects):
 
 # --- calls ---
 
+def size_of(text):
+    return 2 * str.__sizeof__(text) + 64 * text.count("\n")  # linecache has each line once more
+
+
+def keep_source(file, text):
+    """The name to compile it with: another one than the file's if that has had another text."""
+    name = file if SOURCES.get(file, text) == text else HOOKS.other_name(file, text)
+    if linecache := sys.modules.get("linecache"):
+        HOOKS.add_lines(linecache, name, text)
+    if name not in SOURCES:
+        SOURCES[name] = text
+        State.kept_size += size_of(text)
+        if State.kept_size > KEPT_MAX:
+            HOOKS.forget_sources()
+    return name
+
+
 def compile_code(text, file, flags):
     """The statements, and the expression that they end with; each may be None."""
     State.is_compiling = True
     ast = State.ast = State.ast or __import__("_ast")  # with the first code, as it takes a while
-    SOURCES[file] = text
-    if linecache := sys.modules.get("linecache"):
-        HOOKS.add_lines(linecache, file, text)
+    file = keep_source(file, text)
     flags |= TOP_LEVEL_AWAIT
     tree = compile(text, file, "exec", flags | ONLY_AST, True)
     last = tree.body.pop() if tree.body and type(tree.body[-1]) is ast.Expr else None
@@ -445,10 +496,6 @@ def take_back():
         set_recursion_limit(500)
 
 
-def report_error(told):
-    report(error=told)
-
-
 def exit_status(error):
     """Of SystemExit, as Python itself would end; None of all others."""
     if not issubclass(type(error), SystemExit):
@@ -463,7 +510,7 @@ def serve(order):
     set_streams()
     error = guard(do_order, order)[1]
     if getpid() != PID:
-        end_child(error)
+        ERRORS.end_child(error)
     take_back()
     late_error = guard(settle)[1]
     error = late_error if error is None or exit_status(error) == 0 else error
@@ -473,18 +520,14 @@ def serve(order):
     if error is not None:
         done = "interrupted" if State.was_interrupted and issubclass(type(error), KeyboardInterrupt) else "error"
         told = guard(lambda: ERRORS.describe(error))[0]
-        if told is None or guard(report_error, told, is_armed=False)[1] is not None:
-            report_error({"name": name_of(type(error)), "message": "(it cannot be told)", "traceback": []})
+        if told is None or guard(lambda: report(error=told), is_armed=False)[1] is not None:
+            report(error={"name": name_of(type(error)), "message": "(it cannot be told)", "traceback": []})
     flush_own()
     report(is_last=True, done=done)
 
 
-def end_child(error):
-    """A process that the user's code forked, and that came to the end of it: it is no kernel."""
-    status = exit_status(error) or 0
-    if error is not None and not issubclass(type(error), SystemExit):
-        status = 1
-        guard(lambda: print(*ERRORS.traceback_lines(error), sep="\n", file=Streams.files["stderr"]))
+def end(status=0):
+    guard(run_exit_functions)
     guard(flush_all)
     leave(status)
 
@@ -537,6 +580,8 @@ def set_up():
     sys.argv, sys.path[:] = [""], ["", *PATH]
     sys.meta_path.insert(0, Watch)
     os.system = system
+    if "signal" in sys.modules:
+        HOOKS.watch_signals()
     sys.modules["__main__"] = State.main = MODULE("__main__")
     State.main.__builtins__, builtins.display = builtins, display
 
@@ -548,9 +593,7 @@ def main():
     for line in orders():
         if line[-1:] != CANCELLED:
             serve(decode(line))
-    guard(run_exit_functions)
-    guard(flush_all)
-    leave(0)
+    end()
 
 
 exec("main()", {"main": main, "__builtins__": __builtins__})

@@ -26,6 +26,17 @@ def is_network(error):
         or sockets is not None and issubclass(type(error), sockets.gaierror) and error.errno in NAME_ERRNOS)
 
 
+def file_of(name):
+    """As the user knows it; `name` is what the code was compiled with."""
+    return kernel.FILES.get(name, name) if type(name) is str else name
+
+
+def name_files(frames):
+    for frame in frames:
+        getattr(frame, "line")  # it is looked for by the other name
+        frame.filename = file_of(frame.filename)
+
+
 def traceback_lines(error):
     """As Python prints it, without frames from here, and without those before the user's first."""
     waiting = [__import__("traceback").TracebackException(type(error), error, error.__traceback__)]
@@ -40,6 +51,9 @@ def traceback_lines(error):
         first = next((i for i, frame in enumerate(stack) if frame.filename in SOURCES), 0)
         if one.stack is not None:
             one.stack[:] = stack[first:]
+            name_files(one.stack)
+        if hasattr(one, "filename"):
+            one.filename = file_of(one.filename)  # of a SyntaxError
         if not stack and sys.version_info >= (3, 10):
             one.stack = None
     lines = "".join(whole.format()).splitlines()
@@ -52,7 +66,7 @@ def traceback_lines(error):
 def place_of(error):
     """Where in the user's lines: those of the innermost frame."""
     if State.is_compiling and issubclass(type(error), SyntaxError):
-        return {"file": error.filename, "line": error.lineno, "column": error.offset}
+        return {"file": file_of(error.filename), "line": error.lineno, "column": error.offset}
     found, step = None, error.__traceback__
     while step:
         found, step = step if step.tb_frame.f_code.co_filename in SOURCES else found, step.tb_next
@@ -65,7 +79,7 @@ def place_of(error):
         position = next((p for i, p in enumerate(code.co_positions()) if i == found.tb_lasti // 2), None)
         if position and position[0] == line and position[2] is not None:
             column = len(text.encode()[:position[2]].decode("utf-8", "replace")) + 1
-    return {"file": code.co_filename, "line": line, "column": column or len(text) - len(text.lstrip()) + 1}
+    return {"file": file_of(code.co_filename), "line": line, "column": column or len(text) - len(text.lstrip()) + 1}
 
 
 def checked_place(place):
@@ -106,3 +120,17 @@ def describe(error):
         at = f"  File \"{place.get('file')}\", line {place['line']}" if place.get("line") else ""
         told["traceback"] = ["Traceback (most recent call last):", at, f"{name}: {told['message']}"]
     return told
+
+
+def end_child(error):
+    """A process that the user's code forked, and that came to the end of it: it is no kernel."""
+    status = kernel.exit_status(error) or 0
+    if error is not None and not issubclass(type(error), SystemExit):
+        status = 1
+        print_error(error)
+    kernel.guard(kernel.flush_all)
+    kernel.leave(status)
+
+
+def print_error(error):
+    kernel.guard(lambda: print(*traceback_lines(error), sep="\n", file=kernel.Streams.files["stderr"]), is_armed=False)

@@ -65,6 +65,6 @@ def wait_idle():
             return loop.run_until_complete(ready)
         except BaseException as error:
             if getpid() != kernel.PID:
-                kernel.end_child(error)
+                kernel.ERRORS.end_child(error)
         finally:
             loop.remove_reader(Streams.orders)

@@ -195,7 +195,7 @@ def watch_log(logging):
 
 
 def show_warning(message, category, filename, lineno, file=None, line=None):
-    text = f"{filename}:{lineno}: {name_of(category)}: {message}"
+    text = f"{kernel.ERRORS.file_of(filename)}:{lineno}: {name_of(category)}: {message}"
     if file is None and State.is_run and State.call is not None:
         tell("warn", text, kernel.now())
     else:

@@ -28,6 +28,28 @@ BASH = [
 ]
 
 
+# Each is whole with its last line, and not before it.
+JAVASCRIPT = [
+    "s.replace(/'/g, \"\")\n", "x.split(/[(]/)\n", "/[/'\"]/.test(s)\n", "a = /\\/(/\n", "if (a) { b = /{/ }\n", "s => /`/.exec(s)\n", "!/(/.test(s)\n",
+    "() => { return /'/.test(s) }\n", "typeof /'/\n", "f(/\\(/, /[)]/, /]/)\n", "[/(/u, /[/]/]\n", "{ x: /[/*]/ }\n", "a ? /(/ : /[[]/\n",
+    "4 / 2 + ' / '\n", "(a) / b + '/'\n", "a[0] / b['/']\n", "f(i++ / 2, '/')\n", "f(i-- / 2, '/')\n", "x.y / z.w / '('.length\n", "f(ü / '/')\n", "$ / '('\n",
+    "f(a\n/ 2, '/')\n", "f(1. / '/')\n", "`a` / '/('\n", "/a/ / '/('\n", "f(/* ( */ /(/)\n", "1 // '\n", "f(a = / 2)\n", "/(/\n", "g(/(/\n)\n", "returned / '('\n",
+]
+
+
+def javascript(place):
+    """A regular expression opens nothing, and a division is none."""
+    api = serve(place)
+    for language in ("javascript", "typescript"):
+        api.calls.clear()
+        r = place.run("repl", "-l", language, "box", input="".join(JAVASCRIPT))
+        equal((r.returncode, r.stderr), (0, ""))
+        equal([c["code"] for c in api.calls], JAVASCRIPT)
+    for text in ("f(/a\n", "f(/[/\n", "f(/\\\n", "f(/"):
+        place.run("repl", "-l", "js", "box", input=text)
+        equal(api.calls[-1]["code"].rstrip("\n"), text.rstrip("\n"), "the end ends it")
+
+
 def bash(place):
     """Commands of bash are not cut apart, and do not wait for what need not come."""
     api = serve(place)
@@ -154,6 +176,44 @@ def told_codes(place):
         check(f"\n  {code} " in "\n" + tables[0], code)
 
 
+def nul(place):
+    """A NUL in what the code says loses nothing of it."""
+    api = serve(place)
+    put(place, "x.py", "1")
+    api.says = [("result", {"text": "a\0b"}), ("result", {"text": "no picture", "png": "AA\0A", "jpeg": "\0"}),
+                ("error", {"name": "E\0", "message": "m\0", "traceback": ["first", "E: a\0b"]})]
+    r = place.run("code", "box", "x.py")
+    equal((r.returncode, r.stdout), (1, "a\0b\nno picture\n"), r.stderr)
+    equal(r.stderr, "berth: a picture was told as what is no base64\n" * 2 + "first\nE: a\0b\n")
+    equal(place.run("repl", "box", input="1\n").stderr, r.stderr)
+    api.runs = {"new": {**FAILED, "logs": [{"level": "\0", "message": "out\0", "timestamp": "t"}],
+                        "error": {"code": "CODE_ERROR", "name": "E\0", "message": "no\0", "stack": "at\0"}}}
+    api.runs["r2"] = api.runs["new"]
+    for line, code in ((["code", "--run", "x.py"], 1), (["runs", "show", "r2"], 0), (["runs", "logs", "r2"], 0), (["runs", "logs", "-f", "r2"], 0),
+                       (["runs", "wait", "r2"], 1), (["runs"], 0)):
+        r = place.run(*line)
+        equal((r.returncode, "cannot be understood" in r.stderr, r.stdout.count("out\0\n")), (code, False, int("logs" in line or "code" in line)), line)
+
+
+def many_pictures(place):
+    """Code that shows pictures for ever does not fill the disk, unless --save says where they may be."""
+    api = serve(place)
+    put(place, "x.py", "1")
+    full = "berth: no more pictures of this call are saved: 50 files, or 256 MiB, are the most without --save\n"
+
+    def saved(folder=""):
+        return len([n for n in os.listdir(place.path(folder)) if n.startswith("result-")])
+    api.says = [("result", {"text": f"figure {i}", "png": "AAAA", "svg": "<svg/>"}) for i in range(60)]
+    r = place.run("code", "box", "x.py")
+    equal((r.returncode, r.stdout, saved()), (0, "".join(f"figure {i}\n" for i in range(50, 60)), 50), "text in place of them")
+    equal(r.stderr.replace("saved ./", ""), "".join(f"result-{i}.png\n" for i in range(1, 51)) + full)
+    equal((place.run("code", "box", "x.py").returncode, saved()), (0, 100), "a call of its own")
+    equal((place.run("code", "--save", "all", "box", "x.py").stderr.count("saved"), saved("all")), (120, 120))
+    api.says = [("result", {"text": "large", "svg": "<" * (22 << 20)})] * 12 + [("result", {"text": "small", "png": "AAAA"})]
+    r = place.run("code", "box", "x.py")
+    equal((r.returncode, r.stdout, r.stderr.count("saved ./"), r.stderr.count(full), saved()), (0, "large\nsmall\n", 11, 1, 111))
+
+
 def languages(place):
     """What names a language that is not known is refused; what names none is Python."""
     api = serve(place)
@@ -178,5 +238,5 @@ def languages(place):
 
 
 if __name__ == "__main__":
-    main([("languages that are not known", languages), ("commands of bash", bash), ("how long code may be", sizes),
-          ("said once", said_once), ("cancelled or over", cancelled), ("contexts", contexts), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
+    main([("languages that are not known", languages), ("commands of bash", bash), ("regular expressions", javascript), ("how long code may be", sizes),
+          ("said once", said_once), ("cancelled or over", cancelled), ("contexts", contexts), ("NUL", nul), ("many pictures", many_pictures), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])

@@ -80,6 +80,11 @@ def test_exit(kernel):
         else:
             equal(call.ok().stdout, b"", code)
         equal(kernel.ok("echo $x").stdout, b"5\n", code)
+    for given, status in (("-1", 255), ("257", 1), ("08", 8), ("' 7 '", 7), ("-- 9", 9), ("256", 0), ("-256", 0), ("abc", 2), ("1-2", 2),
+                          ("''", 2), ("99999999999999999999", 2), ("'a[$(echo no >&2)]'", 2)):
+        call = kernel.run(f"exit {given}; echo no")
+        equal(((call.error or {}).get("exit_code", 0), call.stdout), (status, b""), given)
+        equal(call.stderr.count(b"numeric argument required"), int(status == 2), call.stderr)
     equal(kernel.ok("(exit 3); echo $?; y=$(exit 4); echo $?; exit 5 | cat; echo ${PIPESTATUS[0]}").stdout, b"3\n4\n5\n")
 
 
@@ -106,8 +111,11 @@ def test_anew(kernel):
         kernel.run("echo ${unknown:?gone}").failed("Exit")
         call = kernel.ok('f; echo "$status $state ${m[a b]} $PWD $$ $r"; shopt -q nullglob; bash -c \'echo $r\'')
         equal(call.stdout, f'f a\n"b\nmine mine c d /usr {kernel.pid} 1\n1\n'.encode())
-    call = kernel.ok("echo err >&2")
-    equal(call.stderr, b"err\n")
+    kernel.run("g() { cat <<E\n  declare -fr\tx\\\\y\nE\n}; readonly -f g; echo ${unknown:?gone}").failed("Exit")
+    equal(kernel.ok("g").stdout, b"  declare -fr\tx\\y\n")
+    kernel.run("g() { :; }; echo err >&2")
+    equal(kernel.stderr.count(b"readonly function"), 1, "that of the code is, and nothing else is said")
+    check(kernel.stderr.endswith(b"err\n"), kernel.stderr)
 
 
 def test_syntax_error(kernel):
@@ -119,6 +127,21 @@ def test_syntax_error(kernel):
             error = kernel.run(code).failed("SyntaxError")
             check(error["is_syntax"] and (line is None or error["line"] == line), code, error)
         kernel.ok("echo fine")
+
+
+def test_large_environment(kernel):
+    """What is too large for any program to start with is no error of syntax, and the context begins anew with it."""
+    kernel.ok("export large=$(printf %0200000d 0)")
+    equal(kernel.run("(exit 6)").failed("ExitStatus")["message"], "exit status 6")
+    equal(kernel.run("echo ok\nif true; then\ncat <<E\n").failed("SyntaxError")["message"], "syntax error: unexpected end of file")
+    check(kernel.load("echo 1").ok().is_checked)
+    equal(kernel.load("echo 1\nfi").failed("SyntaxError")["line"], 2)
+    kernel.run("echo ${unknown:?gone}").failed("Exit")
+    equal(kernel.ok("echo ${#large}; unset large").stdout, b"200000\n")
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("fi\n")
+        file.flush()
+        kernel.run(f"export BASH_ENV={file.name}; false").failed("ExitStatus")
 
 
 def test_interrupt(kernel):
@@ -241,6 +264,14 @@ def test_run(kernel):
         equal((call.failed("SyntaxError")["line"], call.is_checked), (2, False))
         kernel.invoke().failed("LookupError")
         kernel.ok("cd /")
+
+
+def test_run_large_input(kernel):
+    """An input that no environment can hold is in the shell alone, and programs start."""
+    kernel.load('echo "${#INPUT}"; sh -c \'echo "${#INPUT}"\'; wc -c <<<"$INPUT"').ok()
+    for size, outside in ((131065, 131065), (131066, 0), (3_000_000, 0), (10, 10)):
+        call = kernel.invoke(input="x" * (size - 2)).ok()
+        equal((call.stdout, call.stderr), (f"{size}\n{outside}\n{size + 1}\n".encode(), b""))
 
 
 if __name__ == "__main__":

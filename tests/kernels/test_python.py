@@ -191,14 +191,16 @@ def test_rich_that_fails(kernel):
 def test_json(kernel):
     """Plain values are told as JSON too; what has no form there is not."""
     for code, value in (("{'a': [1, 2.5, None, True, 'ü\\U0001f600'], 'b': {}}", {"a": [1, 2.5, None, True, "ü😀"], "b": {}}),
-                        ("True", True), ("'x'", "x"), ("10**20", 10**20), ("{1: 2, '1': 3}", {"1": 3}),
+                        ("True", True), ("'x'", "x"), ("10**20", 10**20), ("{1: 2, None: 3}", {"1": 2, "null": 3}),
                         ("[(1, 2)]", [[1, 2]]), ("__import__('collections').Counter('aab')", {"a": 2, "b": 1})):
         equal(kernel.ok(code).result["json"], value, code)
-    for code in ("float('nan')", "[float('inf')]", "{(1,): 2}", "[object()]", "10**5000", "(l := [], l.append(l))[0]",
+    for code in ("float('nan')", "[float('inf')]", "{(1,): 2}", "{1: 2, '1': 3}", "[object()]", "10**5000", "(l := [], l.append(l))[0]",
                  "list(range(200000))", "f = [1]\nfor i in range(50):\n    f = [f]\nf", "{1, 2}", "'x' * 2_000_000"):
         kernel.ok("import sys; getattr(sys, 'set_int_max_str_digits', int)(0)")
         check("json" not in kernel.ok(code).result, code)
     check("json" not in kernel.ok("'\\ud800'").result, "half a character")
+    for levels in (28, 29):
+        equal("json" in kernel.ok(f"f = []\nfor i in range({levels - 1}): f = [f]\nf").result, levels == 28, "what berthd reads")
 
 
 def test_limits(kernel):
@@ -297,6 +299,44 @@ def test_error_chain(kernel):
     equal((error["line"], error["file"]), (4, "cell-2.py"))
     equal(kernel.ok("import traceback\ntry:\n    inner()\nexcept KeyError:\n    print(traceback.format_exc())").stdout.count(
         b"raise KeyError('k')"), 1, "the user's own traceback")
+
+
+def test_same_file(kernel):
+    """Each of several texts of one file shows its own lines, and all are told by the name that was given."""
+    kernel.ok("def first():\n    return 1/0  # the first", file="x.py")
+    kernel.ok("# another\n\ndef second():\n    return first()", file="x.py")
+    kernel.ok("def last():\n\n    return second()", file="x.py")
+    error = kernel.run("last()", file="x.py").failed("ZeroDivisionError")
+    equal((error["file"], error["line"], error["column"]), ("x.py", 2, 12 if version(kernel) >= (3, 11) else 5))
+    lines = [line for line in error["traceback"] if "^" not in line]
+    equal(lines[1:-1], ['  File "x.py", line 1, in <module>', "    last()", '  File "x.py", line 3, in last', "    return second()",
+                        '  File "x.py", line 4, in second', "    return first()", '  File "x.py", line 2, in first', "    return 1/0  # the first"])
+    printed = kernel.ok("import inspect, traceback\ntry: last()\nexcept ZeroDivisionError: print(traceback.format_exc())\n"
+                        "inspect.getsource(first)", file="x.py")
+    check(all(line in printed.stdout.decode().splitlines() for line in lines[3:]), printed.stdout)
+    equal(printed.result["json"], "def first():\n    return 1/0  # the first\n")
+    error = kernel.run("1\n2 2", file="x.py").failed("SyntaxError")
+    equal((error["file"], error["line"]), ("x.py", 2))
+    check(any('File "x.py", line 2' in line for line in error["traceback"]), error)
+    equal(kernel.ok("def f(): pass\nf.__code__.co_filename", file="y.py").text, "'y.py'")
+    equal(kernel.ok("def f(): pass\nf.__code__.co_filename", file="y.py").text, "'y.py'", "the same text")
+
+
+def test_sources_end(kernel):
+    """Lines of code are kept up to a limit: the newest are."""
+    def used():
+        with open(f"/proc/{kernel.pid}/status", encoding="utf-8") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+    kernel.ok("import linecache\ndef old(): 1/0")
+    kernel.ok(f"#{'x' * (1 << 20)}")
+    before = used()
+    for i in range(150):
+        kernel.ok(f"#{'x' * (1 << 20)}\ndef new(): 1/0  # {i}", file="x.py" if i % 2 else None)
+    check(used() - before < 110 << 10, f"{used() - before} KiB are held by 150 MiB of code")
+    error = kernel.run("new()").failed("ZeroDivisionError")
+    check("    def new(): 1/0  # 149" in error["traceback"] and error["line"] == 2, error["traceback"])
+    error = kernel.run("old()").failed("ZeroDivisionError")
+    equal((error["file"], error["line"]), ("cell-1.py", 2), "of the oldest the name is known")
 
 
 def test_syntax_error(kernel):

@@ -1,6 +1,7 @@
 """The Python kernel when it is interrupted, forked, deceived; and its runs. With the host's Python."""
 
 import os
+import signal
 import subprocess
 import time
 
@@ -120,6 +121,44 @@ def test_interrupt_caught(kernel):
     kernel.wait_output(call, b"x")
     kernel.interrupt()
     kernel.finish(call).failed("KeyboardInterrupt", "interrupted")
+
+
+# --- other signals ---
+
+def test_handler_between(kernel):
+    """A handler that raises between calls is told on standard error; one that exits ends the interpreter."""
+    kernel.ok("import signal\ndef late(*_):\n    raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, late)\n"
+              "signal.setitimer(signal.ITIMER_REAL, 0.05)")
+    kernel.until(lambda: b"TimeoutError: late\n" in kernel.stderr, "the error")
+    check(b"    raise TimeoutError('late')" in kernel.stderr and b"images/kernels" not in kernel.stderr, kernel.stderr)
+    equal(kernel.ok("signal.getsignal(signal.SIGALRM) is late, signal.signal(signal.SIGALRM, signal.SIG_DFL) is late").text, "(True, True)")
+    kernel.ok("import asyncio, os\nasync def tick():\n    while True: await asyncio.sleep(0.001)\n"
+              "async def begin(): asyncio.create_task(tick())\nawait begin()\n"
+              "signal.signal(signal.SIGUSR1, lambda *_: print('heard') or 1/0)")
+    for i in range(1, 4):
+        os.kill(kernel.pid, signal.SIGUSR1)
+        kernel.until(lambda: kernel.stderr.count(b"ZeroDivisionError") == i, "the handler")  # pylint: disable=cell-var-from-loop
+    equal(kernel.ok("6 * 7").text, "42")
+    kernel.ok("import atexit, sys\natexit.register(print, 'bye')\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(3))")
+    os.kill(kernel.pid, signal.SIGTERM)
+    equal((kernel.wait_end(), kernel.stdout[-4:]), (3, b"bye\n"))
+
+
+def test_handler_often(kernel):
+    """Wherever handlers raise, every call has one end and every line is whole."""
+    for error in ("TimeoutError", "ValueError"):
+        kernel.ok(f"import signal\ndef late(*_): raise {error}('late')\nsignal.signal(signal.SIGALRM, late)\n"
+                  "def shout():\n    for i in range(20):\n        try: display('x' * 300_000)\n"
+                  f"        except {error}: heard.append(i)\nheard = []")
+        for _ in range(20):
+            call = kernel.run("signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)\nshout()")
+            check(call.done == "ok" or call.failed(error), call.done)
+        for _ in range(1000):
+            if kernel.run("signal.setitimer(signal.ITIMER_REAL, 0)").done == "ok":
+                break
+        check(int(kernel.ok("len(heard)").text) > 0, "no handler has raised within display()")
+    call = kernel.run("import time\nsignal.alarm(1)\ntime.sleep(60)")
+    equal(call.failed("ValueError")["line"], 2)
 
 
 # --- processes ---
@@ -280,10 +319,17 @@ def test_run_errors(kernel):
     equal(kernel.invoke(input=[1]).failed("AttributeError")["line"], 2)
     kernel.invoke(input=[1, 2, 3]).failed("TypeError")
     for code in ("{1}", "object()", "float('nan')", "[float('inf')]", "b'x'", "(l := [], l.append(l))[0]", "10**5000",
-                 "{(1,): 1}"):
+                 "{(1,): 1}", "{1: 'a', '1': 'b'}", "{None: 'a', 'null': 'b'}"):
         kernel.load(f"def main(): return {code}").ok()
         error = kernel.invoke().failed("TypeError")
         check("JSON" in error["message"] or "contains itself" in error["message"], error)
+    kernel.load("def main(): return {'a': [0, {True: 'a', 'true': 'b'}]}").ok()
+    equal(kernel.invoke().failed("TypeError")["message"], "two keys that are both 'true' have no form in JSON, at ['a'][1] of the result")
+    kernel.load("def main(innermost, levels):\n    for i in range(levels - 1): innermost = [innermost] if i % 2 else {'k': innermost}\n"
+                "    return innermost").ok()
+    for innermost in ([], {}, [1]):
+        check(kernel.invoke(input=[innermost, 28]).ok().value, innermost)
+        check("nested deeper than 28" in kernel.invoke(input=[innermost, 29]).failed("TypeError")["message"], innermost)
     kernel.load("def main(): return 'x' * (17 << 20)").ok()
     kernel.invoke().failed("ValueError")
 
