@@ -30,6 +30,10 @@
 const fs = require('fs');
 const vm = require('vm');
 
+// Code that reads this file again is told so, and nothing is moved under the feet of the one that runs.
+if (typeof $berth !== 'undefined')
+	throw new Error('The kernel runs already.');
+
 const parts = { __proto__: null };
 
 // require() of the parts: node itself would keep what it has loaded where code finds it.

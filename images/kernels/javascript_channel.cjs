@@ -58,9 +58,13 @@ function hide()
 
 let orders = null, reports = null, writeString = null;
 
-// Once, and not when this file is read: whoever reads it again has no way to berthd.
+// Once, and not when this file is read: whoever reads it again has no way to berthd. Nor has a second kernel in this process,
+// in a thread of its own: what is at 0 by then is no pipe, and nothing is moved.
 function openChannel()
 {
+	const orderer = fs.fstatSync(0);
+	if (!orderer.isFIFO() && !orderer.isSocket())
+		throw new Error('descriptor 0 is no pipe');
 	const ordersFd = moved(0, fs.constants.O_RDONLY);
 	if (ordersFd !== 0)
 		fs.openSync('/dev/null', 'r');
