@@ -2,11 +2,16 @@
 
 'use strict';
 
-const { parse, push, slice, indexOf, lastIndexOf, exec, bufferOf, spawnSync, own } = require('./javascript_saved.cjs');
+const {
+	parse, push, slice, indexOf, lastIndexOf, startsWith, exec, bufferOf, spawnSync, own,
+} = require('./javascript_saved.cjs');
 const { cut, textOf } = require('./javascript_texts.cjs');
 const { LINE_MAX } = require('./javascript_channel.cjs');
-const { throughMappings } = require('./javascript_positions.cjs');
+const {
+	newEdit, applyEdits, throughEdits, throughMappings, lastMapped, offsetOf,
+} = require('./javascript_positions.cjs');
 const { syntaxError, plainError } = require('./javascript_errors.cjs');
+const { treeOf } = require('./javascript_prepare.cjs');
 const { hasSignal } = require('./javascript_signals.cjs');
 const { fail, interrupt } = require('./javascript_calls.cjs');
 
@@ -14,7 +19,7 @@ const OPTIONS = ['--loader=ts', '--sourcemap=inline', '--target=es2022', '--char
 	'--log-level=error', '--color=false'];
 // What a cell imports is for later ones, too; they would go as unused.
 const KEPT = '--tsconfig-raw={"compilerOptions":{"preserveValueImports":true,"verbatimModuleSyntax":true}}';
-const KEEPING_OPTIONS = [...OPTIONS, KEPT];
+const CELL_OPTIONS = [...OPTIONS, KEPT];
 const JSX_OPTIONS = ['--loader=tsx', '--log-level=error', '--color=false'];
 
 // What esbuild makes of it, in the words of spawnSync().
@@ -36,10 +41,128 @@ function failTranspiled(call, source, code, made)
 	fail(call, syntaxError(call, why, source, [+match[2], +match[3] + 1]));
 }
 
+// The JavaScript that it has printed, and where it comes from.
+function outputOf(printed)
+{
+	const at = lastIndexOf(printed, '//# sourceMappingURL=');
+	if (at < 0)
+		return { __proto__: null, code: printed, mappings: '' };
+	const comma = indexOf(printed, ',', at);
+	const map = parse(bufferOf(slice(printed, comma + 1), 'base64').toString());
+	return { __proto__: null, code: slice(printed, 0, at), mappings: own(map, 'mappings') };
+}
+
+// Null if it is no TypeScript.
+function tried(code, options)
+{
+	const made = runEsbuild(code, options);
+	return own(made, 'status') === 0 ? outputOf(made.stdout) : null;
+}
+
+// --- the last statement ---
+
+// esbuild drops a statement that it has folded to a constant, such as 'a' + 'b' or -1: nobody would miss it. But here the last
+// one is the value. With "0," before it, it is an expression of two, and stays. Only esbuild can tell where it begins, as it
+// knows types: so places are tried where a statement may begin of which nothing came out.
+const KEEPING = ';0,';
+const SEARCHED_MAX = 4096;
+const TRIES_MAX = 8;
+const SPACE = /^(?:\s|\/\/[^\n]*|\/\*[\s\S]*?\*\/)*/;
+const FOLDABLE = new RegExp('^(?!(?:abstract|class|const|declare|enum|export|function|import|interface|let|module|' +
+	'namespace|type|var)\\b)["\'`\\w$(+\\-!~<]');
+const BRACKETS = { __proto__: null, '(': 1, '[': 1, '{': 1, ')': -1, ']': -1, '}': -1 };
+
+// Whether all brackets have their partners there. If not, it is the rest of something.
+function isBalanced(code)
+{
+	const token = /\/\/[^\n]*|\/\*[\s\S]*?\*\/|(["'`])(?:(?!\1)[^\\]|\\[\s\S])*\1|[()[\]{}]/g;
+	let depth = 0;
+	for (let found = exec(token, code); found && depth >= 0; found = exec(token, code))
+		depth += BRACKETS[found[0]] || 0;
+	return depth === 0;
+}
+
+function droppedStarts(code, output)
+{
+	const starts = [], last = lastMapped(output.mappings);
+	const from = last ? offsetOf(code, last) : 0;
+	if (code.length - from > SEARCHED_MAX)
+		return starts;
+	for (let i = from; i < code.length; i++) {
+		const isEnd = code[i] === '\n' || code[i] === ';' || code[i] === '}';
+		if (!isEnd && (last || i > 0))
+			continue;
+		let start = isEnd ? i + 1 : 0;
+		start += exec(SPACE, slice(code, start))[0].length;
+		const rest = slice(code, start);
+		if (starts[starts.length - 1] !== start && exec(FOLDABLE, rest) && isBalanced(rest))
+			push(starts, start);
+	}
+	return starts;
+}
+
+// As esbuild prints one.
+function isConstant(node)
+{
+	if (node.type === 'UnaryExpression')
+		return (node.operator === '-' || node.operator === 'void') && isConstant(node.argument);
+	if (node.type === 'Identifier')
+		return node.name === 'NaN' || node.name === 'Infinity';
+	return node.type === 'Literal' ? !node.regex : node.type === 'TemplateLiteral' && !node.expressions.length;
+}
+
+// Whether the second is the first and a constant behind it.
+function isKept(before, after)
+{
+	const tree = startsWith(after, before) ? treeOf(slice(after, before.length)) : null;
+	if (!tree || !tree.body.length)
+		return false;
+	for (let i = 0; i < tree.body.length - 1; i++)
+		if (tree.body[i].type !== 'EmptyStatement')
+			return false;
+	const last = tree.body[tree.body.length - 1].expression;
+	if (!last || last.type !== 'SequenceExpression' || last.expressions.length !== 2)
+		return false;
+	return last.expressions[0].raw === '0' && isConstant(last.expressions[1]);
+}
+
+// What comes out with the edit, if a statement begins there: it adds a constant and nothing else, and what is before it is
+// whole, and does not go on.
+function outputIfStatement(kept, edited, edit, options)
+{
+	const again = tried(edited, options), head = slice(edited, 0, edit.at);
+	if (!again || !isKept(kept.output.code, again.code) || own(tried(head, options), 'code') !== kept.output.code)
+		return null;
+	const mayGoOn = exec(/[-+(<`]/, edited[edit.at + KEEPING.length]);
+	return mayGoOn && tried(head + '*1', options) ? null : again;
+}
+
+// What esbuild makes of the code when its last statement stays, and by which edits.
+function keepLast(code, output, options)
+{
+	const kept = { __proto__: null, output, edited: code, edits: [] };
+	const starts = droppedStarts(code, output);
+	for (let i = starts.length > TRIES_MAX ? starts.length - TRIES_MAX : 0; i < starts.length && !hasSignal(); i++) {
+		const edit = newEdit(starts[i], starts[i], KEEPING);
+		push(kept.edits, edit);
+		const edited = applyEdits(code, kept.edits), again = outputIfStatement(kept, edited, edit, options);
+		if (again) {
+			kept.output = again;
+			kept.edited = edited;
+		} else {
+			kept.edits.length--;
+		}
+	}
+	return kept;
+}
+
+// --- all of it ---
+
 // The JavaScript of it, or null when the call has failed.
 function transpiled(call, source, code)
 {
-	const made = runEsbuild(code, call.kind === 'code' ? KEEPING_OPTIONS : OPTIONS);
+	const options = call.kind === 'code' ? CELL_OPTIONS : OPTIONS;
+	const made = runEsbuild(code, options);
 	if (hasSignal() || own(made, 'signal') === 'SIGINT') {
 		interrupt(call);
 		return null;
@@ -55,13 +178,15 @@ function transpiled(call, source, code)
 		failTranspiled(call, source, code, made);
 		return null;
 	}
-	const at = lastIndexOf(made.stdout, '//# sourceMappingURL=');
-	if (at < 0)
-		return made.stdout;
-	const comma = indexOf(made.stdout, ',', at);
-	const map = parse(bufferOf(slice(made.stdout, comma + 1), 'base64').toString());
-	push(source.maps, throughMappings(own(map, 'mappings')));
-	return slice(made.stdout, 0, at);
+	const kept = keepLast(code, outputOf(made.stdout), options);
+	if (hasSignal()) {
+		interrupt(call);
+		return null;
+	}
+	if (kept.edits.length)
+		push(source.maps, throughEdits(code, kept.edited, kept.edits));
+	push(source.maps, throughMappings(kept.output.mappings));
+	return kept.output.code;
 }
 
 module.exports = { transpiled };
