@@ -11,6 +11,7 @@ from kernel import GUARD, LINE_MAX, Kernel, check, equal, kernel_file, run_all
 
 NODE = os.environ.get("BERTH_NODE", "node")
 FLAGS = ["--expose-internals", "--experimental-vm-modules", "--no-force-async-hooks-checks"]
+OWN = "kernels/javascript"  # in the names of its files
 FOREVER = "await new Promise(() => {})"
 
 
@@ -253,13 +254,15 @@ def test_errors(kernel):
           ("cell-5.js", 1, 51))
     error = kernel.run("require('fs').readFileSync('/none')").failed("Error")
     equal(place(error), ("cell-6.js", 1, 15))
-    check(not [line for line in error["traceback"] if "node:" in line or "javascript.cjs" in line], error["traceback"])
+    check(not [line for line in error["traceback"] if "node:" in line or OWN in line], error["traceback"])
     error = kernel.run("class MyError extends Error { constructor(m) { super(m); this.name = 'MyError' } }\nthrow new "
                        "MyError('m')")
     equal(place(error.failed("MyError")), ("cell-7.js", 2, 7))
     kernel.run("Promise.reject(new RangeError('r'))").failed("RangeError")
     printed = kernel.ok("try { null.x } catch (e) { console.log(e.stack) }").stdout.decode()
-    check("cell-9.js:1:12" in printed and "javascript.cjs" not in printed and "berth:" not in printed, printed)
+    check("cell-9.js:1:12" in printed and OWN not in printed and "berth:" not in printed, printed)
+    error = kernel.run("\n display(1, 'x/y')").failed("TypeError")
+    equal((error["traceback"][1:], place(error)[1:]), (["    at cell-10.js:2:2"], (2, 2)))
     error = kernel.run("function deep() { deep() }; deep()").failed("RangeError")
     check(len(error["traceback"]) < 110, "a deep stack")
 
@@ -305,7 +308,7 @@ def test_uncaught(kernel):
     kernel.until(lambda: b"later" in kernel.stderr, "an error between calls")
     kernel.ok("setTimeout(() => Promise.reject(new Error('as well')), 1); 1")
     kernel.until(lambda: b"as well" in kernel.stderr, "a rejection between calls")
-    check(b"javascript.cjs" not in kernel.stderr, kernel.stderr)
+    check(OWN.encode() not in kernel.stderr, kernel.stderr)
     equal(kernel.ok("2").text, "2")
 
 
@@ -369,6 +372,64 @@ def test_typescript(kernel):
     equal(ok("const w: number = await Promise.resolve(9); w").text, "9")
     equal(kernel.ok("w + a.a").text, "10")
     equal(ok("const u = 'ä€😀'; u").result["json"], "ä€😀")
+
+
+KEPT_CONSTANTS = [
+    ("'a' + 'b'", "'ab'"), ("1 + 2;", "3"), ("-1", "-1"), ("let x: number = 1;\n'a' + 'b';  // it's (the value\n", "'ab'"),
+    ("true && false", "false"), ("!0", "true"), ("typeof 1", "'number'"), ("1 === 1", "true"), ("NaN", "NaN"),
+    ("null ?? -5", "-5"), ("-Infinity", "-Infinity"), ("+1e400", "Infinity"), ("'\"' + `\"'`", "`\"\"'`"),
+    ("enum E { A = 1, B = 'b' }\nE.A === 1", "true"), ("typeof E.B", "'string'"), ("enum E2 { A = 1 } -E2.A", "-1"),
+    ("-1 as number", "-1"), ("<string>('a' + 'b')", "'ab'"), ("('a' as string) + 'b'", "'ab'"), ("-1!", "-1"),
+    ("'a;}(' + '{b'", "'a;}({b'"), ("/* ( */ 'a' + // }\n 'b'", "'ab'"), ("'a'\n+ 'b'", "'ab'"),
+    ("-1\n'a' + 'b'", "'ab'"), ("-1; -2; 'x' + 'y'\n+ 'z'", "'xyz'"), ("(\n  'a' +\n  'b'\n)\n", "'ab'"),
+    ("type A = 'x'\n-1", "-1"), ("interface A {\n  a: 1;\n  b: -1\n}\n\n'a' + 'b'\n", "'ab'"),
+    ("if (x) { x } -1", "-1"), ("function f() { 'a' + 'b' }\n'c' + 'd'", "'cd'"), ("'use strict'\n'a' + 'b'", "'ab'"),
+    ("import os from 'os'; 'a' + 'b'", "'ab'"), ("export const z: number = 1\n'a' + 'b'", "'ab'"),
+    ("NaN && 'a'\n+ true", "NaN"), ("'a' || 'b'\n-1", "'a'"), ("let f0 = () => {}\n-1", "-1"), ("x++\n'a' + 'b'", "'ab'"),
+    ("'ä😀' + '€'", "'ä😀€'"), ("await null; -1", "-1"), ("'a' + 'b'\ninterface A {}", "'ab'"),
+]
+
+# What looks like one that was dropped, and is a part of something else.
+NO_CONSTANTS = [
+    "interface A {\n  a: number\n  'b': -1\n}", "type A =\n  'x'", "type A = 'x' |\n  'y'", "declare const q:\n  'a'",
+    "let y1 = x\n+ 'b'", "let y2 =\n 'a' + 'b'", "function f2() {\n  'a' + 'b'\n}", "/*\n-1\n/**/", "// -1", "undefined",
+    "declare function f3(): A |\n  'b'", "let y3 = NaN && 'a'\n+ true", "if (!x)\n  'a' + 'b'", "for (const i of [])\n  -1",
+    "a:\n  undefined", "type K = keyof\n  typeof x", "const g = () => {\n  return 1\n}\n;;\n",
+]
+
+
+def test_typescript_constants(kernel):
+    """A last expression that esbuild folds to a constant is the value, too, and nothing else is."""
+    for code, text in KEPT_CONSTANTS:
+        equal(kernel.ok(code, language="typescript").text, text, code)
+    for code in NO_CONSTANTS:
+        equal(kernel.ok(code, language="typescript").results, [], code)
+    equal(kernel.ok("[y1, y2, y3 !== y3, g()]").result["json"], ["2b", "ab", True, 1])
+    kernel.order(load="let a: string = 'x'\n'a' + 'b'", language="typescript").ok()
+    equal(kernel.invoke().ok().value, "ab")
+    error = kernel.run("type A = 1;   -1;\n  nope(1 as number); 'a' + 'b'", language="typescript", file="a.ts")
+    equal(place(error.failed("ReferenceError")), ("a.ts", 2, 3))
+    equal(place(kernel.run("'a' + 'b'; 'c'\n+ 1 +* 2", language="typescript").failed("SyntaxError"))[1:], (2, 6))
+
+
+def test_typescript_runs_esbuild_once(_):
+    """Unless something is missing, and there would be a reason to look for it."""
+    with tempfile.TemporaryDirectory() as folder:
+        real = next(f"{d}/esbuild" for d in os.environ["PATH"].split(":") if os.access(f"{d}/esbuild", os.X_OK))
+        with open(f"{folder}/esbuild", "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\necho >>{folder}/runs\nexec {real} \"$@\"\n")
+        os.chmod(f"{folder}/esbuild", 0o755)
+        kernel = start({**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+        try:
+            for code in ["1", "let a: number = 1\na", "console.log('a;b');\n", "interface A {\n  a: number\n  b: () => void\n}\n",
+                         "function f(): void {\n  return\n}\n// and\n", "type B = {\n  a: 1\n} | 'b'\n", "f({\n  a: 1\n});\n",
+                         "const c = [1, 2].map((n: number) => {\n  return n\n})\nc", "1 + 2"]:
+                kernel.run(code, language="typescript")
+                with open(f"{folder}/runs", encoding="utf-8") as file:
+                    equal(file.read(), "\n", code)
+                os.unlink(f"{folder}/runs")
+        finally:
+            check(kernel.close(), "its end")
 
 
 def test_typescript_errors(kernel):

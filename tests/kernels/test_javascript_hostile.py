@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 
-from kernel import GUARD, Failed, check, equal, run_all
+from kernel import FOLDER, GUARD, Failed, check, equal, run_all
 from test_javascript import FOREVER, start
 
 
@@ -221,6 +221,76 @@ def test_lies(kernel):
     """A line that code writes where reports went once is no report."""
     call = kernel.ok("try { require('fs').writeSync(3, JSON.stringify({ call: 1, log: {} }) + '\\n') } catch {}; 1")
     equal((call.logs, call.text), ([], "1"))
+
+
+# Walks from all that knows of modules, also inside node, and tells which functions of the kernel it meets. What code is
+# given on purpose hangs on other things.
+REACH = r"""
+const fs = require('fs'), path = require('path'), Module = require('module');
+const internal = (name) => { try { return require('internal/' + name) } catch {} };
+const bindings = internal('test/binding').internalBinding, { previewEntries } = bindings('util');
+const folder = path.dirname(process.mainModule.filename);
+const files = fs.readdirSync(folder).filter((name) => /^javascript.*\.cjs$/.test(name)).map((name) => folder + '/' + name);
+const texts = files.map((file) => fs.readFileSync(file, 'utf8')), textOf = Function.prototype.toString;
+const met = [], seen = new Set([globalThis, process, console, process.stdout, process.stderr, $berth, display, require]);
+const left = [require.cache, module, process.mainModule, Module, internal('modules/cjs/loader'),
+              internal('process/esm_loader'), internal('modules/esm/loader'), internal('modules/esm/utils')];
+const add = (item) => {
+    if (item === null || typeof item !== 'object' && typeof item !== 'function' || seen.has(item))
+        return;
+    seen.add(item);
+    left.push(item);
+};
+while (left.length) {
+    const item = left.pop(), of = typeof item === 'function' ? textOf.call(item) : '';
+    if (of.length > 60 && texts.some((text) => text.includes(of)))
+        met.push(item.name);
+    for (const name of item ? Reflect.ownKeys(item) : []) {
+        const field = Object.getOwnPropertyDescriptor(item, name);
+        try { add('value' in field ? field.value : field.get.call(item)) } catch {}
+    }
+    try { previewEntries(item).forEach(add) } catch {}
+    try { add(Object.getPrototypeOf(item)) } catch {}
+}
+[files.length, seen.size > 100, met.join()].join(' ')
+"""
+
+# All ways to read them again, and what they would have if they were those that run.
+READ_AGAIN = r"""
+const ways = { require, Module: (file) => Module._load(file), main: (file) => process.mainModule.require(file),
+               import: async (file) => (await import(file)).default };
+const main = folder + '/javascript.cjs', own = [];
+for (const [name, way] of Object.entries(ways)) {
+    for (const file of files.filter((file) => file !== main))
+        await way(file);
+    const { state } = await way(folder + '/javascript_state.cjs');
+    const { report, send, nextLine } = await way(folder + '/javascript_channel.cjs');
+    for (const say of [() => report({ number: CALL }, '"log":{"level":"info","message":"a lie","time":1}'),
+                       () => send('{"call":CALL,"done":"ok"}')])
+        try { say(); own.push(name + ' speaks') } catch {}
+    if (state.current || nextLine() !== null || Object.keys(await way(main)).length)
+        own.push(name + ' has it');
+}
+ways.import = (file) => import(file + '?again');
+ways.worker = (file) => new Promise((resolve, reject) => {
+    const worker = new (require('worker_threads').Worker)(file, { execArgv: ['--expose-internals'] });
+    worker.on('exit', resolve).on('error', reject);
+});
+for (const [name, way] of Object.entries(ways)) {
+    delete require.cache[main];
+    try { await way(main); own.push(name + ' ran it') } catch (e) { if (!/runs already|no pipe/.test(e.message)) throw e }
+}
+own.join()
+"""
+
+
+def test_own_modules(kernel):
+    """Code finds no part of the kernel that runs, and a copy that it reads itself has no way to berthd."""
+    count = len([name for name in os.listdir(FOLDER) if name.startswith("javascript") and name.endswith(".cjs")])
+    equal(kernel.ok(REACH).text, f"'{count} true '")
+    call = kernel.ok(READ_AGAIN.replace("CALL", str(kernel.count + 1)))
+    equal((call.text, call.logs), ("''", []))
+    equal((kernel.ok("await null; files.length").text, kernel.run("null.x").failed("TypeError")["line"]), (str(count), 1))
 
 
 def test_orders_in_pieces(kernel):

@@ -1,0 +1,241 @@
+// A part of javascript.cjs: what is told of an error, and where it was.
+
+'use strict';
+
+const {
+	apply, defineProperty, getOwnPropertyDescriptor, isArray, min, text, stringify, push, startsWith, exec,
+	weakGet, weakSet, SavedError, errorText, isNativeError, quietly,
+} = require('./javascript_saved.cjs');
+const { cut, textOf, shown } = require('./javascript_texts.cjs');
+const { report } = require('./javascript_channel.cjs');
+const { sources, original } = require('./javascript_positions.cjs');
+
+const MESSAGE_MAX = 64 * 1024;
+const FRAMES_MAX = 100;
+const NETWORK = { __proto__: null, ENETUNREACH: 1, EHOSTUNREACH: 1, EAI_AGAIN: 1, ENOTFOUND: 1 };
+const HOME = __dirname + '/'; // where the kernel's own files are
+
+// What the frames of an error were, kept when its stack was made.
+const framesByError = new WeakMap();
+const tooLongErrors = new WeakMap(); // of a value that no line can hold
+
+function framesOf(error)
+{
+	return weakGet(framesByError, error) || [];
+}
+
+function readFrame(site)
+{
+	const name = site.getFileName() || site.getScriptNameOrSourceURL() || '';
+	const source = sources[name];
+	const frame = { __proto__: null, name, source, isOwn: startsWith(name, HOME),
+		line: site.getLineNumber() || 0, column: site.getColumnNumber() || 0 };
+	if (source) {
+		const place = original(source, frame.line, frame.column);
+		frame.name = source.file;
+		frame.line = place[0];
+		frame.column = place[1];
+	}
+	const where = name ? frame.name + ':' + frame.line + ':' + frame.column : '<anonymous>';
+	let what = site.getFunctionName() || '';
+	if (what && site.isAsync && site.isAsync())
+		what = 'async ' + what;
+	if (what && site.isConstructor())
+		what = 'new ' + what;
+	frame.text = what ? '    at ' + what + ' (' + where + ')' : '    at ' + where;
+	return frame;
+}
+
+function isNode(frame)
+{
+	return startsWith(frame.name, 'node:');
+}
+
+// V8 asks this for the text of a stack. The kernel's own frames are nobody's business.
+function prepareStackTrace(error, sites)
+{
+	let lines = '', inner = '';
+	const frames = [];
+	for (let i = 0; i < sites.length; i++) {
+		const frame = readFrame(sites[i]);
+		if (frame.isOwn || !frame.name)
+			continue;
+		push(frames, frame);
+		// Those of node are told when something of the code called them.
+		inner += '\n' + frame.text;
+		if (!isNode(frame)) {
+			lines += inner;
+			inner = '';
+		}
+	}
+	if (error !== null && typeof error === 'object')
+		weakSet(framesByError, error, frames);
+	let head;
+	try {
+		head = errorText(error);
+	} catch {
+		head = 'Error';
+	}
+	return head + lines;
+}
+
+// Code may have one of its own, by whose text it goes; what the frames were is kept all the same.
+let ownPrepare = null;
+
+function prepareAnyway(error, sites)
+{
+	const made = prepareStackTrace(error, sites);
+	return ownPrepare ? apply(ownPrepare, SavedError, [error, sites]) : made;
+}
+
+function keepStacks()
+{
+	defineProperty(SavedError, 'prepareStackTrace', {
+		__proto__: null, configurable: true, enumerable: true, get: () => prepareAnyway,
+		set(value) { ownPrepare = typeof value === 'function' && value !== prepareAnyway ? value : null; },
+	});
+}
+
+// The stack by this kernel's own hand, whatever else code has put there.
+function stackOf(error)
+{
+	const was = getOwnPropertyDescriptor(SavedError, 'prepareStackTrace');
+	const isSet = quietly(() => defineProperty(SavedError, 'prepareStackTrace',
+		{ __proto__: null, value: prepareStackTrace, writable: true, configurable: true }), null);
+	const stack = quietly(() => error.stack, '');
+	if (isSet && was)
+		quietly(() => defineProperty(SavedError, 'prepareStackTrace', was));
+	return typeof stack === 'string' ? stack : '';
+}
+
+function isError(value)
+{
+	return quietly(() => isNativeError(value) || value instanceof SavedError, false);
+}
+
+// An error of node's own that has no frame of the code is one of where it was asked for.
+function placed(error, here)
+{
+	if (!isError(error))
+		return error;
+	stackOf(error);
+	stackOf(here);
+	const frames = framesOf(error);
+	for (let i = 0; i < frames.length; i++)
+		if (!isNode(frames[i]))
+			return error;
+	weakSet(framesByError, error, framesOf(here));
+	return error;
+}
+
+function blockedBy(error)
+{
+	for (let depth = 0; depth < 10 && error !== null && typeof error === 'object'; depth++) {
+		const current = error;
+		const code = quietly(() => current.code, '');
+		if (typeof code === 'string' && NETWORK[code])
+			return true;
+		const parts = quietly(() => current.errors);
+		if (isArray(parts) && parts.length && depth < 9 && parts[0] !== current && blockedBy(parts[0]))
+			return true;
+		error = quietly(() => current.cause);
+	}
+	return false;
+}
+
+// What is told of a value that was thrown. The place is the innermost one in code that was given, else in any file.
+function describe(value)
+{
+	const told = { __proto__: null, name: 'Error', message: '', traceback: [] };
+	if (!isError(value)) {
+		told.message = cut(shown(value), MESSAGE_MAX);
+		push(told.traceback, 'Uncaught ' + told.message);
+		return told;
+	}
+	const stack = stackOf(value);
+	told.name = cut(textOf(quietly(() => value.name, 'Error')) || 'Error', 200);
+	told.message = cut(textOf(quietly(() => value.message, '')), MESSAGE_MAX);
+	const frames = framesOf(value);
+	let at = null;
+	push(told.traceback, told.message ? told.name + ': ' + told.message : told.name);
+	for (let i = 0; i < min(frames.length, FRAMES_MAX); i++) {
+		const frame = frames[i];
+		if (isNode(frame))
+			continue;
+		push(told.traceback, cut(frame.text, 1000));
+		if (!at || (!at.source && frame.source))
+			at = frame;
+	}
+	if (at) {
+		told.file = at.source ? at.source.file : at.name;
+		told.line = at.line;
+		told.column = at.column;
+	} else {
+		placeByText(told, stack);
+	}
+	told.isBlocked = blockedBy(value);
+	told.isTooLong = weakGet(tooLongErrors, value);
+	told.isBySignal = quietly(() => value.signal) === 'SIGINT';
+	return told;
+}
+
+// A stack that code wrote, or that was made before: what names one of its files is worth a look.
+function placeByText(told, stack)
+{
+	const match = exec(/(berth:\d+|[^\s()]+):(\d+):(\d+)\)?$/m, stack);
+	if (!match || startsWith(match[1], 'node:') || startsWith(match[1], HOME))
+		return;
+	const source = sources[match[1]];
+	const place = source ? original(source, +match[2], +match[3]) : [+match[2], +match[3]];
+	told.file = source ? source.file : match[1];
+	told.line = place[0];
+	told.column = place[1];
+}
+
+function syntaxError(call, message, source, place)
+{
+	const at = original(source, place[0], place[1]);
+	const told = plainError('SyntaxError', cut(message, MESSAGE_MAX));
+	told.file = call.file;
+	told.line = at[0];
+	told.column = at[1];
+	told.isSyntax = true;
+	push(told.traceback, '    at ' + call.file + ':' + at[0] + ':' + at[1]);
+	return told;
+}
+
+function plainError(name, message)
+{
+	return { __proto__: null, name, message, traceback: [name + ': ' + message] };
+}
+
+function tooLong(message)
+{
+	const error = new RangeError(message);
+	weakSet(tooLongErrors, error, true);
+	return error;
+}
+
+function reportError(call, told)
+{
+	let lines = '';
+	for (let i = 0; i < told.traceback.length; i++)
+		lines += (i ? ',' : '') + stringify(told.traceback[i]);
+	let fields = '"name":' + stringify(told.name) + ',"message":' + stringify(told.message);
+	fields += ',"traceback":[' + lines + ']';
+	if (told.line > 0)
+		fields += ',"file":' + stringify(text(told.file)) + ',"line":' + told.line + ',"column":' + told.column;
+	if (told.exitCode)
+		fields += ',"exit_code":' + told.exitCode;
+	if (told.isSyntax)
+		fields += ',"is_syntax":true';
+	if (told.isBlocked)
+		fields += ',"blocked":"network"';
+	if (told.isTooLong)
+		fields += ',"too_long":true';
+	report(call, '"error":{' + fields + '}');
+}
+
+module.exports = {
+	framesOf, keepStacks, stackOf, isError, placed, describe, syntaxError, plainError, tooLong, reportError,
+};

@@ -1,0 +1,125 @@
+// A part of javascript.cjs: SIGINT.
+//
+// node's own thread for it is armed from the start, so the signal never ends the process. While a call runs for the first
+// time, on this stack, that thread ends it (breakOnSigint). A call that waits is watched by a worker, started by the first
+// such call, which ends the wait, or whatever this thread is busy with.
+
+'use strict';
+
+const { apply, compareExchange, store, load, notify, wait, contextify, quietly } = require('./javascript_saved.cjs');
+
+const { startSigintWatchdog: arm, stopSigintWatchdog: disarm, watchdogHasPendingSigint: hasSignal } = contextify;
+
+function forgetSignal()
+{
+	arm();
+	disarm();
+}
+
+// Shared with the watcher: what this thread is at, how often it has heard of it, the call, and how many signals it saw.
+const AT = 0, HEARD = 1, CALL = 2, SIGNALS = 3;
+const KERNEL = 0, WAITS = 1, IS_ENDED = 2;
+const shared = new Int32Array(new SharedArrayBuffer(16));
+let watcher = null;
+
+function signalCount()
+{
+	return load(shared, SIGNALS);
+}
+
+// A child that was ended by it may be seen before it is: then it comes in a moment.
+function isSignalled(call)
+{
+	for (let i = 0; i < 20; i++) {
+		if (hasSignal() || signalCount() !== call.signals)
+			return true;
+		wait(shared, HEARD, load(shared, HEARD), 5);
+	}
+	return false;
+}
+
+// Runs in a thread of its own. Who is told of a signal, and does not hear of it for a while, is busy: it is ended where
+// it is, unless it has just come back to the kernel.
+const WATCHER = `
+const { parentPort, workerData: shared } = require('worker_threads');
+const { Session } = require('inspector');
+const vm = require('vm');
+const { startSigintWatchdog, stopSigintWatchdog, watchdogHasPendingSigint } = process.binding('contextify');
+globalThis.nothing = new Int32Array(new SharedArrayBuffer(4));
+const script = new vm.Script('Atomics.wait(nothing, 0, 0)');
+function listen() {
+	try {
+		if (!watchdogHasPendingSigint())
+			script.runInThisContext({ breakOnSigint: true });
+	} catch {}
+	startSigintWatchdog();
+	stopSigintWatchdog();
+	Atomics.add(shared, ${SIGNALS}, 1);
+	const call = Atomics.load(shared, ${CALL});
+	if (Atomics.load(shared, ${AT}) !== ${WAITS})
+		return setImmediate(listen);
+	const heard = Atomics.load(shared, ${HEARD});
+	parentPort.postMessage({ call, isEnded: false });
+	Atomics.wait(shared, ${HEARD}, heard, 100);
+	if (Atomics.load(shared, ${HEARD}) !== heard || Atomics.load(shared, ${CALL}) !== call ||
+	    Atomics.compareExchange(shared, ${AT}, ${WAITS}, ${IS_ENDED}) !== ${WAITS})
+		return setImmediate(listen);
+	const session = new Session();
+	session.connectToMainThread();
+	session.post('Runtime.terminateExecution', () => {
+		session.disconnect();
+		Atomics.store(shared, ${AT}, ${KERNEL});
+		parentPort.postMessage({ call, isEnded: true });
+		setImmediate(listen);
+	});
+}
+parentPort.on('message', () => {});
+listen();
+`;
+
+// Tells onSignal(number of the call, whether it was ended by force) of signals.
+function watch(call, onSignal)
+{
+	store(shared, CALL, call.number);
+	store(shared, AT, WAITS);
+	if (!watcher)
+		quietly(() => startWatcher(onSignal));
+}
+
+function startWatcher(onSignal)
+{
+	const { Worker } = require('worker_threads');
+	watcher = new Worker(WATCHER, {
+		eval: true, workerData: shared, execArgv: [], env: {}, name: 'berth',
+		resourceLimits: { maxYoungGenerationSizeMb: 1, maxOldGenerationSizeMb: 16 },
+	});
+	watcher.on('message', (told) => {
+		store(shared, HEARD, load(shared, HEARD) + 1);
+		notify(shared, HEARD);
+		onSignal(told.call, told.isEnded);
+	});
+	watcher.on('error', () => { watcher = null; });
+	watcher.unref();
+}
+
+// Back in the kernel; whoever was to be ended is ended here, where nothing is half done.
+function unwatch()
+{
+	if (compareExchange(shared, AT, WAITS, KERNEL) === IS_ENDED)
+		while (load(shared, AT) === IS_ENDED);
+	store(shared, AT, KERNEL);
+}
+
+// Listeners of code would take the signal away from node's thread.
+function keepSignal()
+{
+	for (const listening of process.listeners('newListener')) {
+		process.removeListener('newListener', listening);
+		process.on('newListener', function (name, listener) {
+			if (name !== 'SIGINT')
+				apply(listening, this, [name, listener]);
+		});
+	}
+}
+
+module.exports = { arm, hasSignal, forgetSignal, signalCount, isSignalled, watch, unwatch, keepSignal };
