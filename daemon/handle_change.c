@@ -259,7 +259,7 @@ static void change(struct exchange *x, const struct sandbox_id *id,
 
 	if (c)
 		c->answer = answer;
-	if (!c || (!sb && registry_make(c->registry, id, &sb, &err) < 0) ||
+	if (!c || (!sb && handle_make(c->registry, id, &sb, &err) < 0) ||
 	    handle_check_free(sb, &err) < 0) {
 		settings_close(&request->settings);
 		if (c)

@@ -35,7 +35,6 @@
 /* Of all that one run returns, with the errors of its tests. With tests the last value counts
  * twice, for it is the result, too. */
 #define RUN_VALUES_MAX     (8 * 1024 * 1024)
-#define RUN_ID_LEN         30  /* "run-" and 26 characters */
 #define RUN_TEST_ERROR_MAX 512 /* of a test that was not called, or not to its end */
 /* What a record can come to: what was asked, what was said, and a few names beside each. */
 #define RUN_RECORD_MAX                                                                             \

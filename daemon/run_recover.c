@@ -11,6 +11,7 @@
 #include "daemon/registry.h"
 #include "daemon/run_state.h"
 #include "daemon/store_run.h"
+#include "proto/frame.h"
 
 #define AGAIN_MS 3000
 
@@ -61,6 +62,11 @@ static void remove_it(struct leftover *l)
 	struct err err;
 	int r = l->runs->is_stopping ? 0 : 1;
 
+	if (sb && !sb->is_reserved) {
+		log_warn("sandbox=%s is kept: it has the ID of a run, and was not made for one",
+			 l->id.text);
+		sb = NULL;
+	}
 	if (r == 1 && sb)
 		r = sandbox_delete(sb, &l->gone, &err);
 	if (r != 0)
@@ -79,6 +85,30 @@ void run_recover_left(struct runs *runs, const struct sandbox_id *id)
 	uv_timer_init(registry_loop(runs->registry), &l->again);
 	l->again.data = l;
 	remove_it(l);
+}
+
+/* By their labels: a client may have taken such a name of an earlier Berth. */
+static bool is_ours(const struct sandbox *sb)
+{
+	struct str labels = sb->settings.labels;
+	const char *label;
+
+	if (!sandbox_id_is_of_run(&sb->id))
+		return false;
+	while ((label = frame_list_next(&labels))) {
+		if (str_starts_with(str_of(label), STR(RUN_LABEL "=")) ||
+		    str_starts_with(str_of(label), STR(RUN_LABEL_POOL "=")))
+			return true;
+	}
+	return false;
+}
+
+static void reserve_all(const struct runs *runs)
+{
+	struct sandbox *sb = NULL;
+
+	while ((sb = registry_next(runs->registry, sb ? sb->id.text : "")))
+		sb->is_reserved = is_ours(sb);
 }
 
 static void on_left(void *arg, const struct sandbox_id *id, bool is_lost)
@@ -109,6 +139,7 @@ int run_recover(struct runs *runs)
 	struct buf error;
 	int r;
 
+	reserve_all(runs);
 	buf_init(&error, 1024);
 	r = run_error_write(&lost, &error);
 	if (r == 0)

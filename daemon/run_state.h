@@ -101,6 +101,9 @@ struct str run_keep_error(struct run *run, const struct run_error *error);
 
 /* What the sandboxes of all runs have, this image, and this label ("NAME=value"). -ENOMEM. */
 int run_sandbox_settings(struct settings *ret, const char *image, struct str label);
+/* One of a run or of the pool, which takes the settings: as sandbox_use() returns. */
+int run_sandbox_make(struct runs *runs, const struct sandbox_id *id, struct settings *settings,
+		     struct sandbox_wait *use, struct err *err);
 /* run_sandbox.c: where its sandbox comes from, and where it goes. As sandbox_use() returns. */
 int run_sandbox_take(struct run *run, struct err *err);
 /* A fresh one, in place of that of the pool. */
@@ -118,6 +121,10 @@ void run_call_close(struct run *run);
 /* Tests that have not been called get the error that ended the run. */
 void run_call_end_tests(struct run *run);
 int run_call_write_tests(const struct run *run, struct buf *out);
+
+/* Labels of sandboxes: by these a later berthd knows which are for it to remove. */
+#define RUN_LABEL      "berth.run"
+#define RUN_LABEL_POOL "berth.pool"
 
 #define RUN_STOPPED    "its sandbox was stopped or deleted meanwhile"
 #define RUN_GREEDY_MAX 128
