@@ -125,9 +125,10 @@ static void on_ended(struct run_wait *wait, const struct run_record *record)
 static void on_record(void *arg, const struct run_record *record, uint64_t number)
 {
 	struct run_call *c = arg;
+	struct run_record known = run_as_known(c->berthd->runs, record);
 
 	c->is_found = true;
-	reply(c, record);
+	reply(c, &known);
 }
 
 static void on_read(void *arg, int result, const struct err *err)

@@ -377,28 +377,26 @@ static int judge(struct run *run)
 	return 0;
 }
 
-/* A long one is told once, by the run: there may be a thousand tests. */
-static struct str error_of_tests(struct run *run)
+struct str run_cut_error(struct run *run, size_t max, const char *message)
 {
 	static const size_t before = sizeof("{\"code\":\"") - 1;
 	struct str error = run->record.error;
 	const char *end;
 	char *text;
 
-	if (error.len <= RUN_TEST_ERROR_MAX)
+	if (error.len <= max)
 		return error;
 	end = memchr(error.at + before, '"', error.len - before);
-	text = arena_printf(
-		&run->arena,
-		"%.*s\",\"message\":\"the run ended before this test did: its error says "
-		"why\"}",
-		(int)(end - error.at), error.at);
+	text = arena_printf(&run->arena, "%.*s\",\"message\":\"%s\"}", (int)(end - error.at),
+			    error.at, message);
 	return str_of(text ? text : "");
 }
 
 void run_call_end_tests(struct run *run)
 {
-	struct str error = error_of_tests(run);
+	/* A long one is told once, by the run: there may be a thousand tests. */
+	struct str error = run_cut_error(run, RUN_TEST_ERROR_MAX,
+					 "the run ended before this test did: its error says why");
 
 	for (size_t i = run->test; run->verdicts && i < run->request.tests_len; i++) {
 		if (!run->verdicts[i].passed && !run->verdicts[i].error.len &&

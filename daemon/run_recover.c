@@ -124,6 +124,12 @@ static void on_left(void *arg, const struct sandbox_id *id, bool is_lost)
 	run_recover_left(runs, id);
 }
 
+static void on_marked(void *arg, int result, const struct err *err)
+{
+	if (result < 0)
+		log_error("that earlier runs are lost is not stored: %s", err->sentence);
+}
+
 static void on_done(void *arg, int result, const struct err *err)
 {
 	if (result < 0)
@@ -147,6 +153,7 @@ int run_recover(struct runs *runs)
 				   &(struct store_run_lost){
 					   .ended_at_ms = registry_now_ms(),
 					   .error = {buf_at(&error), buf_len(&error)},
+					   .marked = on_marked,
 					   .left = on_left,
 				   },
 				   on_done, runs);

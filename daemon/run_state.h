@@ -31,6 +31,8 @@ struct runs {
 	size_t waiting_bytes;
 	struct pool *pool;
 	struct list leftovers; /* of run_recover.c */
+	struct list unsaved;   /* of run_unsaved.c, the oldest first */
+	unsigned unsaved_len;
 	bool is_stopping;
 	bool is_starting; /* those that wait */
 };
@@ -98,6 +100,8 @@ int run_settle_limits(const struct runs *runs, enum trust trust, struct settings
 
 /* The error that it ends with, as JSON text: there is one. */
 struct str run_keep_error(struct run *run, const struct run_error *error);
+/* The same, or if it is longer than `max`, its code with that message (JSON). */
+struct str run_cut_error(struct run *run, size_t max, const char *message);
 
 /* What the sandboxes of all runs have, this image, and this label ("NAME=value"). -ENOMEM. */
 int run_sandbox_settings(struct settings *ret, const char *image, struct str label);
@@ -138,5 +142,9 @@ int run_recover(struct runs *runs);
 /* Its sandbox could not be removed: that is tried again. */
 void run_recover_left(struct runs *runs, const struct sandbox_id *id);
 void run_recover_close(struct runs *runs);
+
+/* run_unsaved.c: its end could not be stored, and is copied: see run_as_known(). */
+void run_unsaved_keep(struct runs *runs, const struct run_record *end);
+void run_unsaved_close(struct runs *runs);
 
 #endif

@@ -94,7 +94,9 @@ static int bind_record(sqlite3_stmt *s, struct run_record *record)
 		r = sqlite3_bind_text(s, 20, trust ? trust : "", -1, SQLITE_STATIC);
 	if (r == SQLITE_OK)
 		r = sqlite3_bind_text(s, 21, record->sandbox.text, -1, SQLITE_STATIC);
-	return r == SQLITE_OK ? sqlite3_bind_int(s, 22, record->is_pooled) : r;
+	if (r == SQLITE_OK)
+		r = sqlite3_bind_int(s, 22, record->is_pooled);
+	return r == SQLITE_OK ? sqlite3_bind_int(s, 23, record->is_truncated) : r;
 }
 
 static int write_record(struct store_op *op, struct sqlite3 *db, const char *sql)
@@ -115,9 +117,9 @@ static int work_add(struct store_op *op, struct sqlite3 *db)
 		"INSERT INTO run (id, task_id, metadata, error, result, logs, tests, "
 		"created_at_ms, started_at_ms, ended_at_ms, timeout_ms, duration_ms, "
 		"cold_start_ms, cpu_ms, memory_peak_bytes, logs_dropped, bytes, status, language, "
-		"trust, sandbox, pooled) "
+		"trust, sandbox, pooled, truncated) "
 		"VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
-		"?17, ?18, ?19, ?20, ?21, ?22)");
+		"?17, ?18, ?19, ?20, ?21, ?22, ?23)");
 }
 
 static int work_save(struct store_op *op, struct sqlite3 *db)
@@ -126,8 +128,10 @@ static int work_save(struct store_op *op, struct sqlite3 *db)
 			    "UPDATE run SET error = ?4, result = ?5, logs = ?6, tests = ?7, "
 			    "started_at_ms = ?9, ended_at_ms = ?10, duration_ms = ?12, "
 			    "cold_start_ms = ?13, cpu_ms = ?14, memory_peak_bytes = ?15, "
-			    "logs_dropped = ?16, bytes = ?17, status = ?18, language = ?19, "
-			    "sandbox = ?21, pooled = ?22 WHERE id = ?1");
+			    "logs_dropped = ?16, bytes = length(task_id) + length(metadata) + "
+			    "length(?4) + length(?5) + length(?6) + length(?7), status = ?18, "
+			    "language = ?19, sandbox = ?21, pooled = ?22, truncated = ?23 "
+			    "WHERE id = ?1");
 }
 
 int store_run_add(struct store *store, const struct run_record *record, store_done_fn *done,
@@ -143,6 +147,20 @@ int store_run_save(struct store *store, const struct run_record *record, store_d
 {
 	struct run_op *o = new_op(record, done, arg);
 
+	return store_fact_submit(store, o ? &o->base : NULL, work_save);
+}
+
+int store_run_save_end(struct store *store, const struct run_record *record, store_done_fn *done,
+		       void *arg)
+{
+	struct run_record end = *record;
+	struct run_op *o;
+
+	end.result = end.logs = end.tests = STR("");
+	end.is_truncated = true;
+	o = new_op(&end, done, arg);
+	if (o)
+		o->base.op.is_vital = true;
 	return store_fact_submit(store, o ? &o->base : NULL, work_save);
 }
 
@@ -290,7 +308,7 @@ int store_run_lose(struct store *store, const struct store_run_lost *lost, store
 		.keep = keep_left,
 		.give = give_left,
 	};
-	struct run_op *mark = new_op(&(struct run_record){.error = lost->error}, NULL, NULL);
+	struct run_op *mark = new_op(&(struct run_record){.error = lost->error}, lost->marked, arg);
 	struct run_op *o = new_op(&(struct run_record){0}, done, arg);
 	int r;
 
@@ -313,8 +331,8 @@ int store_run_lose(struct store *store, const struct store_run_lost *lost, store
 #define SHORT_COLUMNS                                                                              \
 	"number, id, status, language, created_at_ms, started_at_ms, ended_at_ms, timeout_ms, "    \
 	"duration_ms, cold_start_ms, cpu_ms, memory_peak_bytes, logs_dropped, trust, sandbox, "    \
-	"pooled, task_id, metadata, error"
-#define FIRST_TEXT  16
+	"pooled, truncated, task_id, metadata, error"
+#define FIRST_TEXT  17
 #define SHORT_TEXTS 3
 
 struct run_row {
@@ -349,6 +367,7 @@ static int keep_row(struct run_op *o, sqlite3_stmt *s, int texts_len)
 						    sqlite3_column_int64(s, 11)},
 					.logs_dropped = (uint64_t)sqlite3_column_int64(s, 12),
 					.is_pooled = sqlite3_column_int(s, 15),
+					.is_truncated = sqlite3_column_int(s, 16),
 				},
 		};
 	struct str *texts[TEXTS];

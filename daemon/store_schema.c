@@ -156,6 +156,10 @@ static const struct migration {
 		"CREATE TABLE pool (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID",
 		NULL,
 	},
+	{
+		"ALTER TABLE run ADD COLUMN truncated INTEGER NOT NULL DEFAULT 0",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)

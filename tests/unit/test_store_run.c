@@ -96,6 +96,14 @@ static void test_one(struct bed *bed)
 	check(bed->last.status == RUN_COMPLETED && bed->last.ended_at_ms == 2000);
 	check(bed->last.metrics.cpu_ms == 3 && bed->last.language == KERNEL_JAVASCRIPT);
 	check_str(bed->result_text, "42");
+	check(!bed->last.is_truncated);
+	r.error = STR("{}");
+	check(await(bed, store_run_save_end(bed->store, &r, on_done, bed)) == 0);
+	read_rows(bed, &one);
+	check(bed->last.is_truncated && bed->last.status == RUN_COMPLETED);
+	check(!bed->result_text[0] && bed->last.metrics.cpu_ms == 3);
+	check_str(bed->error_text, "{}");
+	check_str(bed->metadata_text, "{\"a\":1}");
 	read_rows(bed, &(struct store_run_query){.id = {"run-none"}});
 	check(!bed->rows);
 	tap_ok("a record is read as it was stored");
@@ -103,7 +111,7 @@ static void test_one(struct bed *bed)
 
 static void test_lost(struct bed *bed)
 {
-	const struct store_run_lost lost = {9000, STR("{\"code\":\"lost\"}"), on_left};
+	const struct store_run_lost lost = {9000, STR("{\"code\":\"lost\"}"), NULL, on_left};
 	struct run_record r = record_of(2);
 
 	check(await(bed, store_run_add(bed->store, &r, on_done, bed)) == 0);
