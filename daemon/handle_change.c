@@ -56,7 +56,7 @@ static void finish(struct change *c, const struct sandbox *sb, const struct err 
 		exchange_on_gone(c->x, NULL, NULL);
 	/* What was not made can be tried again with the same key. */
 	if (err && c->answer == ANSWER_ID && (!sb || !sb->is_stored))
-		idempotency_forget(registry_keys(c->registry), &c->id);
+		idempotency_forget(registry_keys(c->registry), NULL, &c->id);
 	if (c->x && err)
 		exchange_reply_err(c->x, err);
 	else if (c->x && c->answer == ANSWER_NOTHING)

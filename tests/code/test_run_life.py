@@ -107,6 +107,24 @@ def test_key(g):
     equal(len(g.get("/v1/runs").json()["runs"]), 2, "runs")
 
 
+def test_key_anew(g):
+    """A run of which nothing is left any more is begun anew, once, by the same key."""
+    code = "import uuid\nstr(uuid.uuid4())"
+    for is_async in (False, True):
+        key = f"k{is_async}"
+        one = post(g, code, Idempotency_Key=key, **{"async": is_async}).json()
+        wait(g, one["id"])
+        until(lambda: not g.list_all(), "its sandbox to go")
+        with sqlite3.connect(os.path.join(g.state, "berthd", "state.db")) as db:
+            db.execute("DELETE FROM run")
+        db.close()
+        replies = at_once(4, lambda _, is_async=is_async, key=key: post(g, code, Idempotency_Key=key, **{"async": is_async}))
+        equal([r.status for r in replies if r.status != (202 if is_async else 200)], [], str(replies))
+        ids = {r.json()["id"] for r in replies}
+        equal((len(ids), one["id"] in ids), (1, False), "runs")
+        wait(g, ids.pop())
+
+
 def test_name_taken(g):
     """The ID of a run that waits is known: nobody else can make a sandbox of it."""
     g.kill_berthd()
@@ -297,5 +315,5 @@ def test_many(g):
 
 
 if __name__ == "__main__":
-    main([test_async, test_not_over, test_cancel, test_client_goes, test_sandbox_deleted, test_key, test_name_taken, test_name_kept, test_list, test_bounds,
+    main([test_async, test_not_over, test_cancel, test_client_goes, test_sandbox_deleted, test_key, test_key_anew, test_name_taken, test_name_kept, test_list, test_bounds,
           test_crash, test_crash_anywhere, test_keeper_dies, test_init_dies, test_reload, test_stop, test_many])

@@ -114,6 +114,19 @@ def test_unsaved(g):
     until(lambda: not g.list_all(), "the sandboxes to go")
 
 
+def test_key(g):
+    """A run that could not be begun can be tried again with its key."""
+    faults = start(g)
+    for is_async in (False, True):
+        options = {"async": is_async, "Idempotency_Key": f"k{is_async}"}
+        faults.arm(f.WRITE, 1, LOG, errno.ENOSPC, is_lasting=True)
+        equal(post(g, "7", **options).status, 507, "on a full disk")
+        check(faults.disarm()[1], "nothing failed")
+        reply = post(g, "7", **options)
+        equal(reply.status, 202 if is_async else 200, f"once more: {reply}")
+        equal(wait(g, reply.json()["id"], timeout_ms=60000)["result"], 7, "its end")
+
+
 def test_unknown(g):
     """A record that is not over, of which nobody knows: the run is lost."""
     start(g)
@@ -128,4 +141,4 @@ def test_unknown(g):
 
 
 if __name__ == "__main__":
-    main([test_short, test_short_error, test_unsaved, test_unknown], start=lambda test: False)
+    main([test_short, test_short_error, test_unsaved, test_key, test_unknown], start=lambda test: False)
