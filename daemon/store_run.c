@@ -166,39 +166,68 @@ int store_run_save_end(struct store *store, const struct run_record *record, sto
 
 /* --- bounds --- */
 
-static int remove_oldest(struct sqlite3 *db, bool *ret_is_removed)
-{
-	int r = sqlite3_exec(db,
-			     "DELETE FROM run WHERE number = (SELECT number FROM run WHERE "
-			     "has_sandbox = 0 ORDER BY number LIMIT 1)",
-			     NULL, NULL, NULL);
+/* Of those that are over, and whose sandboxes are gone. An index holds all that is asked for here.
+ */
+#define OVER "FROM run WHERE has_sandbox = 0 AND ended_at_ms > 0"
 
-	*ret_is_removed = r == SQLITE_OK && sqlite3_changes(db) > 0;
-	return r;
+static int count_over(struct sqlite3 *db, int64_t *ret_count, int64_t *ret_bytes)
+{
+	cleanup_statement sqlite3_stmt *s = NULL;
+	int r = sqlite3_prepare_v2(db, "SELECT count(*), ifnull(sum(bytes), 0) " OVER, -1, &s,
+				   NULL);
+
+	if (r != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW)
+		return SQLITE_ERROR;
+	*ret_count = sqlite3_column_int64(s, 0);
+	*ret_bytes = sqlite3_column_int64(s, 1);
+	return SQLITE_OK;
 }
 
+/* The last that has to go, so that few enough are left; `ret_number` 0: none. */
+static int find_last(struct sqlite3 *db, int64_t *ret_ended_at_ms, int64_t *ret_number)
+{
+	cleanup_statement sqlite3_stmt *s = NULL;
+	int64_t count, bytes;
+	int r = count_over(db, &count, &bytes);
+
+	*ret_number = 0;
+	if (r == SQLITE_OK && count <= RUNS_KEPT_MAX && bytes <= RUNS_KEPT_BYTES)
+		return SQLITE_OK;
+	if (r == SQLITE_OK)
+		r = sqlite3_prepare_v2(db,
+				       "SELECT ended_at_ms, number, bytes " OVER
+				       " ORDER BY ended_at_ms, number",
+				       -1, &s, NULL);
+	if (r != SQLITE_OK)
+		return r;
+	while ((count > RUNS_KEPT_MAX || bytes > RUNS_KEPT_BYTES) &&
+	       (r = sqlite3_step(s)) == SQLITE_ROW) {
+		*ret_ended_at_ms = sqlite3_column_int64(s, 0);
+		*ret_number = sqlite3_column_int64(s, 1);
+		bytes -= sqlite3_column_int64(s, 2);
+		count--;
+	}
+	return r == SQLITE_ROW || r == SQLITE_DONE ? SQLITE_OK : r;
+}
+
+/* Those that ended first go first: a long run's record must not go with its end. */
 static int prune(struct sqlite3 *db)
 {
-	int64_t count = 0, bytes = 0;
-	bool is_removed = true;
-	int r = SQLITE_OK;
+	cleanup_statement sqlite3_stmt *s = NULL;
+	int64_t ended_at_ms = 0, number;
+	int r = find_last(db, &ended_at_ms, &number);
 
-	while (r == SQLITE_OK && is_removed) {
-		cleanup_statement sqlite3_stmt *s = NULL;
-
-		r = sqlite3_prepare_v2(db,
-				       "SELECT count(*), ifnull(sum(bytes), 0) FROM run WHERE "
-				       "has_sandbox = 0",
-				       -1, &s, NULL);
-		if (r != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW)
-			return SQLITE_ERROR;
-		count = sqlite3_column_int64(s, 0);
-		bytes = sqlite3_column_int64(s, 1);
-		if (count <= RUNS_KEPT_MAX && bytes <= RUNS_KEPT_BYTES)
-			break;
-		r = remove_oldest(db, &is_removed);
-	}
-	return r;
+	if (r != SQLITE_OK || !number)
+		return r;
+	r = sqlite3_prepare_v2(db, "DELETE " OVER " AND (ended_at_ms, number) <= (?1, ?2)", -1, &s,
+			       NULL);
+	if (r == SQLITE_OK)
+		r = sqlite3_bind_int64(s, 1, ended_at_ms);
+	if (r == SQLITE_OK)
+		r = sqlite3_bind_int64(s, 2, number);
+	if (r == SQLITE_OK)
+		r = sqlite3_step(s);
+	return r == SQLITE_DONE ? SQLITE_OK : r;
 }
 
 static bool do_with_id(struct sqlite3 *db, const char *sql, const struct sandbox_id *id)

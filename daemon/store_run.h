@@ -1,7 +1,8 @@
 /*
  * The records of runs, as operations of the store. One is stored before its sandbox is made, and
  * says until that is gone that there may be one: so whoever comes after a crash knows what is left
- * to be removed. The newest RUNS_KEPT_MAX that are over are kept, within RUNS_KEPT_BYTES.
+ * to be removed. Of those that are over the RUNS_KEPT_MAX that ended last are kept, within
+ * RUNS_KEPT_BYTES.
  */
 #ifndef BERTH_DAEMON_STORE_RUN_H
 #define BERTH_DAEMON_STORE_RUN_H
@@ -27,7 +28,7 @@ int store_run_save(struct store *store, const struct run_record *record, store_d
  * use what is kept for when the disk is full. */
 int store_run_save_end(struct store *store, const struct run_record *record, store_done_fn *done,
 		       void *arg);
-/* Its sandbox is gone, or was never made; what is too much goes, the oldest first. */
+/* Its sandbox is gone, or was never made; what is too much goes, what ended first before others. */
 int store_run_clean(struct store *store, const struct sandbox_id *id, store_done_fn *done,
 		    void *arg);
 
