@@ -533,8 +533,9 @@ static void on_ended(struct context_call *call, const struct context_end *end)
 		run_settle(run);
 		return;
 	}
-	if (end->reason == CONTEXT_COMPLETED) {
-		on_completed(run, end->is_error);
+	/* Nobody interrupts a run that is not ending but its own code: that is its error. */
+	if (end->reason == CONTEXT_COMPLETED || end->reason == CONTEXT_INTERRUPTED) {
+		on_completed(run, end->is_error || end->reason == CONTEXT_INTERRUPTED);
 		return;
 	}
 	if (run->record.is_pooled && !run->is_checked) { /* it died unseen when it was taken */
