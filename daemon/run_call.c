@@ -1,7 +1,7 @@
 /*
  * What is done with a run's kernel: its code is loaded, and then called once, or once for each of
  * its tests. What the kernel says is the word of the code: it can only harm its own run. Verdicts
- * are made here, of what came back; what was expected never leaves berthd.
+ * are made by run_judge.c, of what came back; what was expected never leaves berthd.
  */
 #include <assert.h>
 #include <errno.h>
@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "daemon/registry.h"
 #include "daemon/run_state.h"
-#include "proto/json_equal.h"
 
 #define REPORT_SIZE 32 /* what each counts for, however small it is */
 /* What is kept is counted by said_bytes; the arena's blocks are never quite full. */
@@ -61,6 +60,7 @@ void run_call_close(struct run *run)
 	buf_close(&run->judged_text);
 	buf_close(&run->tests_text);
 	buf_close(&run->logs_text);
+	run_judge_leave(run);
 	run_log_release(run->log);
 	arena_close(&run->said);
 }
@@ -355,28 +355,6 @@ static void on_began(struct context_call *call)
 
 /* --- verdicts --- */
 
-static int keep(struct run *run, struct str text, struct str *ret)
-{
-	char *copy = arena_strndup(&run->said, text.at, text.len);
-
-	*ret = (struct str){copy, copy ? text.len : 0};
-	run->said_bytes += ret->len;
-	return copy ? 0 : -ENOMEM;
-}
-
-static int judge(struct run *run)
-{
-	struct run_verdict *v = &run->verdicts[run->test];
-
-	if (run->said_bytes + 2 * run->value.len + run->error.len > RUN_VALUES_MAX ||
-	    keep(run, run->value, &v->actual) < 0 || keep(run, run->error, &v->error) < 0)
-		return -EMSGSIZE;
-	v->passed = !run->error.len && json_equal(run->request.tests[run->test].expected,
-						  run->value.len ? run->value : STR("null")) == 1;
-	run->record.result = v->actual;
-	return 0;
-}
-
 struct str run_cut_error(struct run *run, size_t max, const char *message)
 {
 	static const size_t before = sizeof("{\"code\":\"") - 1;
@@ -399,10 +377,12 @@ void run_call_end_tests(struct run *run)
 					 "the run ended before this test did: its error says why");
 
 	for (size_t i = run->test; run->verdicts && i < run->request.tests_len; i++) {
-		if (!run->verdicts[i].passed && !run->verdicts[i].error.len &&
-		    !run->verdicts[i].actual.len)
+		bool is_judged = run->verdicts[i].actual.len && (i != run->test || !run->judging);
+
+		if (!run->verdicts[i].passed && !run->verdicts[i].error.len && !is_judged)
 			run->verdicts[i].error = error;
 	}
+	run_judge_leave(run);
 }
 
 int run_call_write_tests(const struct run *run, struct buf *out)
@@ -427,11 +407,20 @@ int run_call_write_tests(const struct run *run, struct buf *out)
 
 /* --- ends --- */
 
+void run_judged(struct run *run)
+{
+	if (++run->test < run->request.tests_len)
+		invoke(run);
+	else
+		run_end(run, RUN_COMPLETED, STR(""));
+}
+
 /* The call went as the code would have it: what comes next? */
 static void go_on(struct run *run)
 {
 	bool is_load = run->call.order.kind == KERNEL_LOAD;
 	bool has_tests = run->request.tests_len;
+	int r;
 
 	if (run->error.len && (is_load || !has_tests)) {
 		run_end(run, RUN_FAILED, run->error);
@@ -446,14 +435,13 @@ static void go_on(struct run *run)
 		run_end(run, RUN_COMPLETED, STR(""));
 		return;
 	}
-	if (judge(run) < 0) {
+	if (run->test + 1 == run->request.tests_len)
+		uv_timer_stop(&run->timeout); /* the code has done all that it was asked for */
+	r = run_judge(run);
+	if (r < 0)
 		end_values(run);
-		return;
-	}
-	if (++run->test < run->request.tests_len)
-		invoke(run);
-	else
-		run_end(run, RUN_COMPLETED, STR(""));
+	else if (r == 1)
+		run_judged(run);
 }
 
 /* What the code says of its disk is true if that is full, or if nobody can know. */

@@ -70,6 +70,7 @@ struct run {
 	uint64_t output_bytes;
 	size_t test; /* which is under way */
 	struct run_verdict *verdicts;
+	struct run_judging *judging; /* of that one, while it takes its time; of run_judge.c */
 	/* Of the call under way: the last that came of each. Beside them the end has its own room,
 	 * so that nothing the code says can take that. */
 	struct buf value_text, error_text, end_text;
@@ -129,6 +130,13 @@ int run_call_write_tests(const struct run *run, struct buf *out);
 /* Labels of sandboxes: by these a later berthd knows which are for it to remove. */
 #define RUN_LABEL      "berth.run"
 #define RUN_LABEL_POOL "berth.pool"
+
+/* run_judge.c: what came of the test that is under way. 1: that is known; 0: run_judged() follows;
+ * -EMSGSIZE: it is too much. */
+int run_judge(struct run *run);
+void run_judge_leave(struct run *run); /* it is not wanted any more */
+/* run_call.c: the verdict is there. */
+void run_judged(struct run *run);
 
 #define RUN_STOPPED    "its sandbox was stopped or deleted meanwhile"
 #define RUN_GREEDY_MAX 128
