@@ -56,7 +56,7 @@ static void finish(struct change *c, const struct sandbox *sb, const struct err 
 		exchange_on_gone(c->x, NULL, NULL);
 	/* What was not made can be tried again with the same key. */
 	if (err && c->answer == ANSWER_ID && (!sb || !sb->is_stored))
-		idempotency_forget(registry_keys(c->registry), &c->id);
+		idempotency_forget(registry_keys(c->registry), NULL, &c->id);
 	if (c->x && err)
 		exchange_reply_err(c->x, err);
 	else if (c->x && c->answer == ANSWER_NOTHING)
@@ -259,7 +259,7 @@ static void change(struct exchange *x, const struct sandbox_id *id,
 
 	if (c)
 		c->answer = answer;
-	if (!c || (!sb && registry_make(c->registry, id, &sb, &err) < 0) ||
+	if (!c || (!sb && handle_make(c->registry, id, &sb, &err) < 0) ||
 	    handle_check_free(sb, &err) < 0) {
 		settings_close(&request->settings);
 		if (c)

@@ -34,6 +34,7 @@ struct run_call {
 	bool is_async;
 	bool is_owner; /* it ends with its client */
 	bool is_found; /* in the store */
+	bool is_again; /* its key has begun a run before */
 	void (*write)(const struct run_record *record, struct json_writer *w);
 	int status;
 };
@@ -125,9 +126,21 @@ static void on_ended(struct run_wait *wait, const struct run_record *record)
 static void on_record(void *arg, const struct run_record *record, uint64_t number)
 {
 	struct run_call *c = arg;
+	struct run_record known = run_as_known(c->berthd->runs, record);
 
 	c->is_found = true;
-	reply(c, record);
+	reply(c, &known);
+}
+
+static void create(struct run_call *c);
+
+/* Nothing is left of the run that the key had begun. */
+static void create_anew(struct run_call *c)
+{
+	exchange_on_gone(c->x, NULL, NULL);
+	idempotency_forget(registry_keys(c->berthd->registry), &keys_place, &c->id);
+	c->is_again = false;
+	create(c);
 }
 
 static void on_read(void *arg, int result, const struct err *err)
@@ -135,6 +148,10 @@ static void on_read(void *arg, int result, const struct err *err)
 	struct run_call *c = arg;
 	struct err none;
 
+	if (result == 0 && !c->is_found && c->is_again && c->x) {
+		create_anew(c);
+		return;
+	}
 	if (result < 0) {
 		reply_failed(c, err);
 	} else if (!c->is_found) {
@@ -181,7 +198,7 @@ static void on_stored(struct run_wait *wait, const struct err *err)
 	struct run *run = wait->run;
 
 	if (err) {
-		idempotency_forget(registry_keys(c->berthd->registry), &c->id);
+		idempotency_forget(registry_keys(c->berthd->registry), &keys_place, &c->id);
 		reply_failed(c, err);
 		free_call(c);
 	} else if (c->is_async) {
@@ -208,6 +225,7 @@ static void answer_again(struct run_call *c, bool is_async)
 		c->status = 202;
 	if (!run) {
 		c->status = 200;
+		c->is_again = true;
 		read_stored(c);
 	} else if (is_async && run_is_stored(run)) {
 		reply_now(c, run);
@@ -241,17 +259,14 @@ static void begin(struct run_call *c, struct str key)
 		idempotency_add(registry_keys(c->berthd->registry), &keys_place, key, body, &c->id);
 }
 
-void handle_run_create(struct exchange *x)
+static void create(struct run_call *c)
 {
-	struct run_call *c = new_call(x);
+	struct exchange *x = c->x;
 	struct run_request request;
 	struct str key;
 	struct err err;
-	int r;
+	int r = handle_key(x, &key, &err);
 
-	if (!c)
-		return;
-	r = handle_key(x, &key, &err);
 	if (r == 0 && key.len) {
 		r = idempotency_find(registry_keys(c->berthd->registry), &keys_place, key,
 				     exchange_buffered(x), &c->id);
@@ -271,6 +286,14 @@ void handle_run_create(struct exchange *x)
 	} else {
 		begin(c, key);
 	}
+}
+
+void handle_run_create(struct exchange *x)
+{
+	struct run_call *c = new_call(x);
+
+	if (c)
+		create(c);
 }
 
 /* --- looking --- */

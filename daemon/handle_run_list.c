@@ -8,6 +8,7 @@
 #include "daemon/berthd.h"
 #include "daemon/exchange.h"
 #include "daemon/routes.h"
+#include "daemon/run.h"
 #include "daemon/store_run.h"
 #include "proto/run_request.h"
 #include "proto/uri.h"
@@ -19,9 +20,11 @@ static_assert(PAGE_BYTES + RUN_METADATA_MAX + RUN_ERROR_MAX + 8 * 1024 < EXCHANG
 
 struct list_call {
 	struct exchange *x; /* NULL: the client is gone */
+	struct runs *runs;
 	struct json_writer w;
+	int status; /* of those that are wanted; negative: any */
 	unsigned limit, count;
-	uint64_t last; /* number of the last one that is listed */
+	uint64_t last; /* number of the last one that was looked at */
 	bool has_more;
 };
 
@@ -66,6 +69,7 @@ static int read_status(struct exchange *x, int *ret, struct err *err)
 static void on_record(void *arg, const struct run_record *record, uint64_t number)
 {
 	struct list_call *c = arg;
+	struct run_record known = run_as_known(c->runs, record);
 
 	if (c->count == c->limit || buf_len(&c->w.text) >= PAGE_BYTES) {
 		c->has_more = true;
@@ -73,7 +77,8 @@ static void on_record(void *arg, const struct run_record *record, uint64_t numbe
 	}
 	c->count++;
 	c->last = number;
-	run_record_write(record, false, &c->w);
+	if (c->status < 0 || c->status == (int)known.status)
+		run_record_write(&known, false, &c->w);
 }
 
 static void on_read(void *arg, int result, const struct err *err)
@@ -116,6 +121,8 @@ static void list(struct exchange *x, const struct store_run_query *query)
 		return;
 	}
 	c->x = x;
+	c->runs = b->runs;
+	c->status = query->status;
 	c->limit = query->limit - 1;
 	json_writer_init(&c->w, false);
 	json_object(&c->w);

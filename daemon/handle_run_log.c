@@ -185,11 +185,12 @@ static void fail(struct follow_call *c, const struct err *err)
 static void on_record(void *arg, const struct run_record *record, uint64_t number)
 {
 	struct follow_call *c = arg;
+	struct run_record known = run_as_known(c->berthd->runs, record);
 
 	c->is_found = true;
-	c->status = record->status;
+	c->status = known.status;
 	c->has_ended = true;
-	c->log = run_log_of(record->logs, record->logs_dropped);
+	c->log = run_log_of(known.logs, known.logs_dropped);
 }
 
 static void on_read(void *arg, int result, const struct err *err)

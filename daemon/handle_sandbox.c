@@ -91,6 +91,18 @@ int handle_check_free(const struct sandbox *sb, struct err *err)
 		       sb->id.text);
 }
 
+int handle_make(struct registry *registry, const struct sandbox_id *id, struct sandbox **ret,
+		struct err *err)
+{
+	/* A run's ID is told long before its sandbox is made. */
+	if (sandbox_id_is_of_run(id))
+		return err_set(err, -EEXIST, ERR_CONFLICT,
+			       "\"%s\" is an ID as runs have them: only a run can have a sandbox "
+			       "of that name, take another",
+			       id->text);
+	return registry_make(registry, id, ret, err);
+}
+
 /* To look at it, or to end it. */
 static bool is_harmless(struct exchange *x, bool is_made)
 {
@@ -117,7 +129,7 @@ int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct e
 		return err_set(err, -ESTALE, ERR_SANDBOX_RESTARTED,
 			       "there is no sandbox \"%s\" any more", id.text);
 	if (!*ret)
-		return registry_make(registry, &id, ret, err); /* its first start stores it */
+		return handle_make(registry, &id, ret, err); /* its first start stores it */
 	if (!is_harmless(x, is_made) && handle_check_free(*ret, err) < 0)
 		return -EBUSY;
 	r = handle_check_generation(x, *ret, err);

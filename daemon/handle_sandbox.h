@@ -17,6 +17,10 @@
  */
 int handle_find(struct exchange *x, bool is_made, struct sandbox **ret, struct err *err);
 
+/* One for a client: ERR_CONFLICT for an ID that only a run can have. As registry_make(). */
+int handle_make(struct registry *registry, const struct sandbox_id *id, struct sandbox **ret,
+		struct err *err);
+
 /* ERR_CONFLICT for one that belongs to a run: what others do in it would be in the run's result. */
 int handle_check_free(const struct sandbox *sb, struct err *err);
 

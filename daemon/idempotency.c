@@ -77,10 +77,11 @@ void idempotency_add(struct idempotency *keys, const struct sandbox_id *place, s
 	m->id = *id;
 }
 
-void idempotency_forget(struct idempotency *keys, const struct sandbox_id *id)
+void idempotency_forget(struct idempotency *keys, const struct sandbox_id *place,
+			const struct sandbox_id *id)
 {
 	for (size_t i = 0; i < IDEMPOTENCY_MAX; i++) {
-		if (is_of(&keys->made[i], NULL) && strcmp(keys->made[i].id.text, id->text) == 0)
+		if (is_of(&keys->made[i], place) && strcmp(keys->made[i].id.text, id->text) == 0)
 			keys->made[i].len = 0;
 	}
 }

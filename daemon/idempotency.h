@@ -1,7 +1,7 @@
 /*
- * What a client's Idempotency-Key made, a sandbox or a process: the same key gets the same answer.
- * The last IDEMPOTENCY_MAX keys are remembered, as long as berthd runs. A sandbox's keys are its
- * own: `place` names it; NULL for those that made sandboxes.
+ * What a client's Idempotency-Key made, a sandbox, a process or a run: the same key gets the same
+ * answer. The last IDEMPOTENCY_MAX keys are remembered, as long as berthd runs. A sandbox's keys
+ * are its own: `place` names it; NULL for those that made sandboxes.
  */
 #ifndef BERTH_DAEMON_IDEMPOTENCY_H
 #define BERTH_DAEMON_IDEMPOTENCY_H
@@ -28,7 +28,8 @@ int idempotency_refuse(struct err *err);
 /* Keys longer than IDEMPOTENCY_KEY_MAX are the caller's to refuse. The oldest gives way. */
 void idempotency_add(struct idempotency *keys, const struct sandbox_id *place, struct str key,
 		     struct str body, const struct sandbox_id *id);
-/* That sandbox was not made after all. */
-void idempotency_forget(struct idempotency *keys, const struct sandbox_id *id);
+/* That was not made after all, or is no more. */
+void idempotency_forget(struct idempotency *keys, const struct sandbox_id *place,
+			const struct sandbox_id *id);
 
 #endif

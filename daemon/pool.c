@@ -112,7 +112,8 @@ static int make_settings(const struct pool *pool, const struct pooled *p, struct
 			 struct err *err)
 {
 	char label[64];
-	int n = snprintf(label, sizeof(label), "berth.pool=%s", kernel_language_name(p->language));
+	int n = snprintf(label, sizeof(label), RUN_LABEL_POOL "=%s",
+			 kernel_language_name(p->language));
 	int r = run_sandbox_settings(ret, p->image, (struct str){label, (size_t)n});
 
 	if (r < 0)
@@ -129,23 +130,9 @@ static int make_settings(const struct pool *pool, const struct pooled *p, struct
 static int start(struct pooled *p, struct err *err)
 {
 	struct settings settings;
-	struct sandbox *sb;
 	int r = make_settings(p->pool, p, &settings, err);
 
-	if (r < 0)
-		return r;
-	r = registry_make(p->pool->runs->registry, &p->id, &sb, err);
-	if (r < 0) {
-		settings_close(&settings);
-		return r;
-	}
-	settings_close(&sb->settings);
-	sb->settings = settings; /* its start stores them */
-	sb->is_reserved = true;
-	r = sandbox_use(sb, &p->use, err);
-	if (r < 0)
-		sandbox_discard(sb);
-	return r;
+	return r < 0 ? r : run_sandbox_make(p->pool->runs, &p->id, &settings, &p->use, err);
 }
 
 static void on_stored(void *arg, int result, const struct err *err)

@@ -193,9 +193,11 @@ static int make_room(struct registry *r)
 
 struct sandbox *registry_add(struct registry *registry, const struct sandbox_id *id)
 {
-	struct sandbox *sb = make_room(registry) < 0 ? NULL : sandbox_new(registry, id);
 	size_t place = place_of(registry, id->text);
+	struct sandbox *sb = NULL;
 
+	if (!is_at(registry, place, id->text) && make_room(registry) == 0)
+		sb = sandbox_new(registry, id);
 	if (!sb)
 		return NULL;
 	memmove(registry->sorted + place + 1, registry->sorted + place,
@@ -210,6 +212,8 @@ int registry_make(struct registry *registry, const struct sandbox_id *id, struct
 {
 	int r = capacity_check_new(registry->capacity, err);
 
+	if (r == 0 && registry_find(registry, id))
+		r = err_set(err, -EEXIST, ERR_CONFLICT, "a sandbox \"%s\" is there", id->text);
 	if (r < 0)
 		return r;
 	*ret = registry_add(registry, id);
@@ -220,7 +224,7 @@ void registry_unlink(struct registry *registry, struct sandbox *sb)
 {
 	size_t place = place_of(registry, sb->id.text);
 
-	assert(is_at(registry, place, sb->id.text));
+	assert(place < registry->count && registry->sorted[place] == sb);
 	registry->count--;
 	memmove(registry->sorted + place, registry->sorted + place + 1,
 		(registry->count - place) * sizeof(struct sandbox *));

@@ -57,9 +57,9 @@ bool registry_is_ready(const struct registry *registry);
 void registry_free(struct registry *registry);
 
 struct sandbox *registry_find(struct registry *registry, const struct sandbox_id *id);
-/* A cold one that is not stored yet. NULL without memory. */
+/* A cold one that is not stored yet. NULL without memory, or if one of that ID is there. */
 struct sandbox *registry_add(struct registry *registry, const struct sandbox_id *id);
-/* The same for whoever asks for one: ERR_CAPACITY_EXCEEDED where there are enough. */
+/* The same for whoever asks for one: ERR_CAPACITY_EXCEEDED where there are enough, ERR_CONFLICT. */
 int registry_make(struct registry *registry, const struct sandbox_id *id, struct sandbox **ret,
 		  struct err *err);
 /* It is found no more; the sandbox is the caller's to free. */

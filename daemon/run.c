@@ -140,14 +140,61 @@ void run_settle(struct run *run)
 	start_next(runs);
 }
 
+static struct run_record short_record(struct run *run)
+{
+	struct run_record end = run->record;
+
+	end.error = run_cut_error(run, RUN_END_ERROR_MAX, "more of it could not be stored");
+	end.result = end.logs = end.tests = STR("");
+	return end;
+}
+
+static void on_short_saved(void *arg, int result, const struct err *err)
+{
+	struct run *run = arg;
+	struct run_record end = short_record(run);
+
+	run->is_storing = false;
+	if (result < 0 && !run->runs->is_stopping) {
+		log_error("run=%s its end is not stored, that is tried again: %s",
+			  run->record.id.text, err->sentence);
+		run_unsaved_keep(run->runs, &end);
+	}
+	run_settle(run);
+}
+
 static void on_saved(void *arg, int result, const struct err *err)
 {
 	struct run *run = arg;
+	struct run_record end;
+	struct err why;
+	int r;
 
-	if (result < 0)
-		log_error("run=%s its end is not stored: %s", run->record.id.text, err->sentence);
-	run->is_storing = false;
-	run_settle(run);
+	if (result == 0 || run->runs->is_stopping) {
+		run->is_storing = false;
+		run_settle(run);
+		return;
+	}
+	log_error("run=%s its end is stored without its result, its logs and its tests: %s",
+		  run->record.id.text, err->sentence);
+	end = short_record(run);
+	r = store_run_save_end(store_of(run), &end, on_short_saved, run);
+	if (r < 0) {
+		store_refuse(&why, r);
+		on_short_saved(run, r, &why);
+	}
+}
+
+static void save(struct run *run)
+{
+	struct err err;
+	int r = store_run_save(store_of(run), &run->record, on_saved, run);
+
+	run->is_storing = true;
+	if (r < 0) {
+		store_refuse(&err, r);
+		on_saved(run, r, &err);
+	}
 }
 
 static void note_left(struct run *run, const struct err *err)
@@ -192,11 +239,8 @@ static void remove_it(struct run *run)
 
 	enter(run, RUN_PHASE_REMOVING);
 	complete_record(run);
-	run->is_storing = store_run_save(store_of(run), &run->record, on_saved, run) == 0;
-	if (!run->is_storing)
-		log_error("run=%s its end is not stored: too much is being stored",
-			  run->record.id.text);
 	run->is_removing = true; /* whoever is told of it meanwhile */
+	save(run);
 	r = run_sandbox_give_back(run, &err);
 	run->is_removing = r == 0;
 	if (r < 0)
@@ -497,6 +541,7 @@ struct runs *runs_new(struct registry *registry, unsigned max)
 	list_init(&runs->waiting);
 	list_init(&runs->others);
 	list_init(&runs->leftovers);
+	list_init(&runs->unsaved);
 	runs->pool = pool_new(runs);
 	if (runs->pool && run_recover(runs) == 0)
 		return runs;
@@ -529,6 +574,7 @@ void runs_free(struct runs *runs)
 	list_for_each_safe (node, &runs->others)
 		free_run(list_entry(node, struct run, link));
 	run_recover_close(runs);
+	run_unsaved_close(runs);
 	pool_free(runs->pool);
 	free(runs);
 }

@@ -9,9 +9,10 @@
  *
  * It is `queued` until its code begins, and `running` until its end is stored. Then whoever waits
  * is told, and the store tells of it to others; it keeps its place among those at work until its
- * sandbox is gone and its kernel has said its last. Its record says before the sandbox is made that
- * there may be one: what a crash leaves behind is removed by the next berthd, and the records of
- * those that had not ended are `lost`.
+ * sandbox is gone and its kernel has said its last. An end that cannot be stored is stored short;
+ * if that cannot be either, whoever waits is told all the same, and it is tried until it can. Its
+ *record says before the sandbox is made that there may be one: what a crash leaves behind is
+ *removed by the next berthd, and the records of those that had not ended are `lost`.
  *
  * The time limit counts from the moment when the code begins, for all of it; there is no other.
  */
@@ -31,12 +32,13 @@
 #include "proto/sandbox_id.h"
 
 #define RUNS_WAITING_MAX   1000                /* beyond those that have room */
+#define RUNS_UNSAVED_MAX   1000                /* whose ends the store does not take */
 #define RUNS_WAITING_BYTES (128 * 1024 * 1024) /* of what they were asked with */
 /* Of all that one run returns, with the errors of its tests. With tests the last value counts
  * twice, for it is the result, too. */
 #define RUN_VALUES_MAX     (8 * 1024 * 1024)
-#define RUN_ID_LEN         30  /* "run-" and 26 characters */
-#define RUN_TEST_ERROR_MAX 512 /* of a test that was not called, or not to its end */
+#define RUN_TEST_ERROR_MAX 512         /* of a test that was not called, or not to its end */
+#define RUN_END_ERROR_MAX  (16 * 1024) /* of an end that cannot be stored as a whole */
 /* What a record can come to: what was asked, what was said, and a few names beside each. */
 #define RUN_RECORD_MAX                                                                             \
 	(RUN_BODY_MAX + RUN_METADATA_MAX + RUN_VALUES_MAX + RUN_LOG_MAX + RUN_ERROR_MAX +          \
@@ -88,6 +90,10 @@ const struct sandbox_id *run_id(const struct run *run);
 void run_join(struct run *run, struct run_wait *wait);
 void run_leave(struct run_wait *wait);
 void run_cancel(struct run *run);
+
+/* What is to be told of a record that is stored: the end of one whose end is not, and that one that
+ * is not over, and that nobody knows, is lost. Its texts are lent as those of `stored` are. */
+struct run_record run_as_known(struct runs *runs, const struct run_record *stored);
 
 /* What it has said and will say, held for the caller: it is complete with `ended`. */
 struct run_log *run_hold_log(const struct run *run);

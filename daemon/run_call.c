@@ -1,7 +1,7 @@
 /*
  * What is done with a run's kernel: its code is loaded, and then called once, or once for each of
  * its tests. What the kernel says is the word of the code: it can only harm its own run. Verdicts
- * are made here, of what came back; what was expected never leaves berthd.
+ * are made by run_judge.c, of what came back; what was expected never leaves berthd.
  */
 #include <assert.h>
 #include <errno.h>
@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "daemon/registry.h"
 #include "daemon/run_state.h"
-#include "proto/json_equal.h"
 
 #define REPORT_SIZE 32 /* what each counts for, however small it is */
 /* What is kept is counted by said_bytes; the arena's blocks are never quite full. */
@@ -61,6 +60,7 @@ void run_call_close(struct run *run)
 	buf_close(&run->judged_text);
 	buf_close(&run->tests_text);
 	buf_close(&run->logs_text);
+	run_judge_leave(run);
 	run_log_release(run->log);
 	arena_close(&run->said);
 }
@@ -355,56 +355,34 @@ static void on_began(struct context_call *call)
 
 /* --- verdicts --- */
 
-static int keep(struct run *run, struct str text, struct str *ret)
-{
-	char *copy = arena_strndup(&run->said, text.at, text.len);
-
-	*ret = (struct str){copy, copy ? text.len : 0};
-	run->said_bytes += ret->len;
-	return copy ? 0 : -ENOMEM;
-}
-
-static int judge(struct run *run)
-{
-	struct run_verdict *v = &run->verdicts[run->test];
-
-	if (run->said_bytes + 2 * run->value.len + run->error.len > RUN_VALUES_MAX ||
-	    keep(run, run->value, &v->actual) < 0 || keep(run, run->error, &v->error) < 0)
-		return -EMSGSIZE;
-	v->passed = !run->error.len && json_equal(run->request.tests[run->test].expected,
-						  run->value.len ? run->value : STR("null")) == 1;
-	run->record.result = v->actual;
-	return 0;
-}
-
-/* A long one is told once, by the run: there may be a thousand tests. */
-static struct str error_of_tests(struct run *run)
+struct str run_cut_error(struct run *run, size_t max, const char *message)
 {
 	static const size_t before = sizeof("{\"code\":\"") - 1;
 	struct str error = run->record.error;
 	const char *end;
 	char *text;
 
-	if (error.len <= RUN_TEST_ERROR_MAX)
+	if (error.len <= max)
 		return error;
 	end = memchr(error.at + before, '"', error.len - before);
-	text = arena_printf(
-		&run->arena,
-		"%.*s\",\"message\":\"the run ended before this test did: its error says "
-		"why\"}",
-		(int)(end - error.at), error.at);
+	text = arena_printf(&run->arena, "%.*s\",\"message\":\"%s\"}", (int)(end - error.at),
+			    error.at, message);
 	return str_of(text ? text : "");
 }
 
 void run_call_end_tests(struct run *run)
 {
-	struct str error = error_of_tests(run);
+	/* A long one is told once, by the run: there may be a thousand tests. */
+	struct str error = run_cut_error(run, RUN_TEST_ERROR_MAX,
+					 "the run ended before this test did: its error says why");
 
 	for (size_t i = run->test; run->verdicts && i < run->request.tests_len; i++) {
-		if (!run->verdicts[i].passed && !run->verdicts[i].error.len &&
-		    !run->verdicts[i].actual.len)
+		bool is_judged = run->verdicts[i].actual.len && (i != run->test || !run->judging);
+
+		if (!run->verdicts[i].passed && !run->verdicts[i].error.len && !is_judged)
 			run->verdicts[i].error = error;
 	}
+	run_judge_leave(run);
 }
 
 int run_call_write_tests(const struct run *run, struct buf *out)
@@ -429,11 +407,20 @@ int run_call_write_tests(const struct run *run, struct buf *out)
 
 /* --- ends --- */
 
+void run_judged(struct run *run)
+{
+	if (++run->test < run->request.tests_len)
+		invoke(run);
+	else
+		run_end(run, RUN_COMPLETED, STR(""));
+}
+
 /* The call went as the code would have it: what comes next? */
 static void go_on(struct run *run)
 {
 	bool is_load = run->call.order.kind == KERNEL_LOAD;
 	bool has_tests = run->request.tests_len;
+	int r;
 
 	if (run->error.len && (is_load || !has_tests)) {
 		run_end(run, RUN_FAILED, run->error);
@@ -448,14 +435,13 @@ static void go_on(struct run *run)
 		run_end(run, RUN_COMPLETED, STR(""));
 		return;
 	}
-	if (judge(run) < 0) {
+	if (run->test + 1 == run->request.tests_len)
+		uv_timer_stop(&run->timeout); /* the code has done all that it was asked for */
+	r = run_judge(run);
+	if (r < 0)
 		end_values(run);
-		return;
-	}
-	if (++run->test < run->request.tests_len)
-		invoke(run);
-	else
-		run_end(run, RUN_COMPLETED, STR(""));
+	else if (r == 1)
+		run_judged(run);
 }
 
 /* What the code says of its disk is true if that is full, or if nobody can know. */
@@ -535,8 +521,9 @@ static void on_ended(struct context_call *call, const struct context_end *end)
 		run_settle(run);
 		return;
 	}
-	if (end->reason == CONTEXT_COMPLETED) {
-		on_completed(run, end->is_error);
+	/* Nobody interrupts a run that is not ending but its own code: that is its error. */
+	if (end->reason == CONTEXT_COMPLETED || end->reason == CONTEXT_INTERRUPTED) {
+		on_completed(run, end->is_error || end->reason == CONTEXT_INTERRUPTED);
 		return;
 	}
 	if (run->record.is_pooled && !run->is_checked) { /* it died unseen when it was taken */

@@ -53,7 +53,6 @@ static struct verdict verdict_of(const struct run *run, const struct context_end
 	case CONTEXT_BAD_REPORT:
 		return (struct verdict){RUN_FAILED, RUN_CODE_ERROR,
 					"the code has broken the line on which its results come"};
-	case CONTEXT_INTERRUPTED:
 	case CONTEXT_KILLED:
 		return (struct verdict){RUN_CANCELLED, "cancelled", RUN_STOPPED};
 	case CONTEXT_NOT_STARTED:

@@ -104,14 +104,18 @@ static int append_entry(struct run_log *log, struct json_writer *w)
 
 void run_log_add(struct run_log *log, struct str level, struct str message, int64_t at_ms)
 {
-	cleanup(json_writer_close) struct json_writer w;
+	struct json_writer w;
 	struct buf mended;
 	int r = -1;
 
+	/* Once it is full it stays so: no gap in the midst. */
+	if (log->dropped) {
+		log->dropped++;
+		return;
+	}
 	json_writer_init(&w, false);
 	buf_init(&mended, RUN_LOG_MAX);
-	/* Once it is full it stays so: no gap in the midst. */
-	if (!log->dropped && level.len <= RUN_LEVEL_MAX && message.len < RUN_LOG_MAX)
+	if (level.len <= RUN_LEVEL_MAX && message.len < RUN_LOG_MAX)
 		r = mend(message, &mended);
 	if (r == 0)
 		r = write_entry(&w, level, (struct str){buf_at(&mended), buf_len(&mended)}, at_ms);
@@ -120,6 +124,7 @@ void run_log_add(struct run_log *log, struct str level, struct str message, int6
 	if (r < 0)
 		log->dropped++;
 	buf_close(&mended);
+	json_writer_close(&w);
 }
 
 /* How many bytes its last character has, if that is not plain ASCII. */
@@ -146,11 +151,26 @@ static void end_line(struct run_log *log, bool is_stderr, bool is_cut, int64_t a
 	buf_consume(line, buf_len(line) - rest);
 }
 
+/* The log is full: lines are counted, however many there are, and not looked at. */
+static void drop_lines(struct run_log *log, bool is_stderr, struct str bytes)
+{
+	struct buf *line = &log->lines[is_stderr];
+	char last = bytes.at[bytes.len - 1];
+	size_t count = 0;
+
+	for (size_t i = 0; i < bytes.len; i++)
+		count += bytes.at[i] == '\n';
+	log->dropped += count;
+	buf_consume(line, buf_len(line));
+	if (last != '\n' && buf_append(line, &last, 1) < 0) /* it goes on, and counts at its end */
+		log->dropped++;
+}
+
 void run_log_output(struct run_log *log, bool is_stderr, struct str bytes, int64_t at_ms)
 {
 	struct buf *line = &log->lines[is_stderr];
 
-	while (bytes.len) {
+	while (bytes.len && !log->dropped) {
 		const char *end = memchr(bytes.at, '\n', bytes.len);
 		size_t len = end ? (size_t)(end - bytes.at) : bytes.len;
 		size_t room = RUN_LINE_MAX - buf_len(line);
@@ -165,6 +185,8 @@ void run_log_output(struct run_log *log, bool is_stderr, struct str bytes, int64
 		len += end && !is_cut;
 		bytes = (struct str){bytes.at + len, bytes.len - len};
 	}
+	if (bytes.len)
+		drop_lines(log, is_stderr, bytes);
 }
 
 void run_log_flush(struct run_log *log, int64_t at_ms)

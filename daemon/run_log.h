@@ -22,7 +22,7 @@ struct run_log {
 	unsigned holders;
 	struct buf text;     /* "{...},{...}" */
 	struct buf lines[2]; /* of stdout and stderr: what has no end yet */
-	uint64_t dropped;
+	uint64_t dropped;    /* messages, and lines of any length */
 };
 
 /* Held by the caller. NULL without memory. */

@@ -11,6 +11,7 @@
 #include "daemon/registry.h"
 #include "daemon/run_state.h"
 #include "daemon/store_run.h"
+#include "proto/frame.h"
 
 #define AGAIN_MS 3000
 
@@ -61,6 +62,11 @@ static void remove_it(struct leftover *l)
 	struct err err;
 	int r = l->runs->is_stopping ? 0 : 1;
 
+	if (sb && !sb->is_reserved) {
+		log_warn("sandbox=%s is kept: it has the ID of a run, and was not made for one",
+			 l->id.text);
+		sb = NULL;
+	}
 	if (r == 1 && sb)
 		r = sandbox_delete(sb, &l->gone, &err);
 	if (r != 0)
@@ -81,6 +87,30 @@ void run_recover_left(struct runs *runs, const struct sandbox_id *id)
 	remove_it(l);
 }
 
+/* By their labels: a client may have taken such a name of an earlier Berth. */
+static bool is_ours(const struct sandbox *sb)
+{
+	struct str labels = sb->settings.labels;
+	const char *label;
+
+	if (!sandbox_id_is_of_run(&sb->id))
+		return false;
+	while ((label = frame_list_next(&labels))) {
+		if (str_starts_with(str_of(label), STR(RUN_LABEL "=")) ||
+		    str_starts_with(str_of(label), STR(RUN_LABEL_POOL "=")))
+			return true;
+	}
+	return false;
+}
+
+static void reserve_all(const struct runs *runs)
+{
+	struct sandbox *sb = NULL;
+
+	while ((sb = registry_next(runs->registry, sb ? sb->id.text : "")))
+		sb->is_reserved = is_ours(sb);
+}
+
 static void on_left(void *arg, const struct sandbox_id *id, bool is_lost)
 {
 	struct runs *runs = arg;
@@ -92,6 +122,12 @@ static void on_left(void *arg, const struct sandbox_id *id, bool is_lost)
 		log_warn("run=%s is lost: berthd ended meanwhile", id->text);
 	}
 	run_recover_left(runs, id);
+}
+
+static void on_marked(void *arg, int result, const struct err *err)
+{
+	if (result < 0)
+		log_error("that earlier runs are lost is not stored: %s", err->sentence);
 }
 
 static void on_done(void *arg, int result, const struct err *err)
@@ -109,6 +145,7 @@ int run_recover(struct runs *runs)
 	struct buf error;
 	int r;
 
+	reserve_all(runs);
 	buf_init(&error, 1024);
 	r = run_error_write(&lost, &error);
 	if (r == 0)
@@ -116,6 +153,7 @@ int run_recover(struct runs *runs)
 				   &(struct store_run_lost){
 					   .ended_at_ms = registry_now_ms(),
 					   .error = {buf_at(&error), buf_len(&error)},
+					   .marked = on_marked,
 					   .left = on_left,
 				   },
 				   on_done, runs);

@@ -62,7 +62,7 @@ int run_sandbox_settings(struct settings *ret, const char *image, struct str lab
 static int make_settings(const struct run *run, struct settings *ret)
 {
 	char label[sizeof(run->record.id.text) + 16];
-	int n = snprintf(label, sizeof(label), "berth.run=%s", run->record.id.text);
+	int n = snprintf(label, sizeof(label), RUN_LABEL "=%s", run->record.id.text);
 	int r = run_sandbox_settings(ret, run->request.image.at, (struct str){label, (size_t)n});
 
 	ret->trust = run->record.trust;
@@ -78,28 +78,34 @@ struct sandbox *run_sandbox(const struct run *run)
 
 /* --- a fresh one --- */
 
+int run_sandbox_make(struct runs *runs, const struct sandbox_id *id, struct settings *settings,
+		     struct sandbox_wait *use, struct err *err)
+{
+	struct sandbox *sb;
+	int r = registry_make(runs->registry, id, &sb, err);
+
+	if (r < 0) {
+		settings_close(settings);
+		return r;
+	}
+	settings_close(&sb->settings);
+	sb->settings = *settings; /* its start stores them */
+	sb->is_reserved = true;
+	r = sandbox_use(sb, use, err);
+	if (r < 0)
+		sandbox_discard(sb);
+	return r;
+}
+
 static int make(struct run *run, struct err *err)
 {
 	struct settings settings;
-	struct sandbox *sb;
 	int r = make_settings(run, &settings);
 
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "out of memory");
-	r = registry_make(run->runs->registry, &run->record.id, &sb, err);
-	if (r < 0) {
-		settings_close(&settings);
-		return r;
-	}
-	run->has_sandbox = true;
-	settings_close(&sb->settings);
-	sb->settings = settings; /* its start stores them */
-	sb->is_reserved = true;
-	r = sandbox_use(sb, &run->use, err);
-	if (r < 0) {
-		run->has_sandbox = false;
-		sandbox_discard(sb);
-	}
+	r = run_sandbox_make(run->runs, &run->record.id, &settings, &run->use, err);
+	run->has_sandbox = r >= 0;
 	return r;
 }
 

@@ -31,6 +31,8 @@ struct runs {
 	size_t waiting_bytes;
 	struct pool *pool;
 	struct list leftovers; /* of run_recover.c */
+	struct list unsaved;   /* of run_unsaved.c, the oldest first */
+	unsigned unsaved_len;
 	bool is_stopping;
 	bool is_starting; /* those that wait */
 };
@@ -68,6 +70,7 @@ struct run {
 	uint64_t output_bytes;
 	size_t test; /* which is under way */
 	struct run_verdict *verdicts;
+	struct run_judging *judging; /* of that one, while it takes its time; of run_judge.c */
 	/* Of the call under way: the last that came of each. Beside them the end has its own room,
 	 * so that nothing the code says can take that. */
 	struct buf value_text, error_text, end_text;
@@ -98,9 +101,14 @@ int run_settle_limits(const struct runs *runs, enum trust trust, struct settings
 
 /* The error that it ends with, as JSON text: there is one. */
 struct str run_keep_error(struct run *run, const struct run_error *error);
+/* The same, or if it is longer than `max`, its code with that message (JSON). */
+struct str run_cut_error(struct run *run, size_t max, const char *message);
 
 /* What the sandboxes of all runs have, this image, and this label ("NAME=value"). -ENOMEM. */
 int run_sandbox_settings(struct settings *ret, const char *image, struct str label);
+/* One of a run or of the pool, which takes the settings: as sandbox_use() returns. */
+int run_sandbox_make(struct runs *runs, const struct sandbox_id *id, struct settings *settings,
+		     struct sandbox_wait *use, struct err *err);
 /* run_sandbox.c: where its sandbox comes from, and where it goes. As sandbox_use() returns. */
 int run_sandbox_take(struct run *run, struct err *err);
 /* A fresh one, in place of that of the pool. */
@@ -119,6 +127,17 @@ void run_call_close(struct run *run);
 void run_call_end_tests(struct run *run);
 int run_call_write_tests(const struct run *run, struct buf *out);
 
+/* Labels of sandboxes: by these a later berthd knows which are for it to remove. */
+#define RUN_LABEL      "berth.run"
+#define RUN_LABEL_POOL "berth.pool"
+
+/* run_judge.c: what came of the test that is under way. 1: that is known; 0: run_judged() follows;
+ * -EMSGSIZE: it is too much. */
+int run_judge(struct run *run);
+void run_judge_leave(struct run *run); /* it is not wanted any more */
+/* run_call.c: the verdict is there. */
+void run_judged(struct run *run);
+
 #define RUN_STOPPED    "its sandbox was stopped or deleted meanwhile"
 #define RUN_GREEDY_MAX 128
 /* That it needed more memory than it may have, and how much that is. */
@@ -131,5 +150,9 @@ int run_recover(struct runs *runs);
 /* Its sandbox could not be removed: that is tried again. */
 void run_recover_left(struct runs *runs, const struct sandbox_id *id);
 void run_recover_close(struct runs *runs);
+
+/* run_unsaved.c: its end could not be stored, and is copied: see run_as_known(). */
+void run_unsaved_keep(struct runs *runs, const struct run_record *end);
+void run_unsaved_close(struct runs *runs);
 
 #endif

@@ -94,7 +94,9 @@ static int bind_record(sqlite3_stmt *s, struct run_record *record)
 		r = sqlite3_bind_text(s, 20, trust ? trust : "", -1, SQLITE_STATIC);
 	if (r == SQLITE_OK)
 		r = sqlite3_bind_text(s, 21, record->sandbox.text, -1, SQLITE_STATIC);
-	return r == SQLITE_OK ? sqlite3_bind_int(s, 22, record->is_pooled) : r;
+	if (r == SQLITE_OK)
+		r = sqlite3_bind_int(s, 22, record->is_pooled);
+	return r == SQLITE_OK ? sqlite3_bind_int(s, 23, record->is_truncated) : r;
 }
 
 static int write_record(struct store_op *op, struct sqlite3 *db, const char *sql)
@@ -115,9 +117,9 @@ static int work_add(struct store_op *op, struct sqlite3 *db)
 		"INSERT INTO run (id, task_id, metadata, error, result, logs, tests, "
 		"created_at_ms, started_at_ms, ended_at_ms, timeout_ms, duration_ms, "
 		"cold_start_ms, cpu_ms, memory_peak_bytes, logs_dropped, bytes, status, language, "
-		"trust, sandbox, pooled) "
+		"trust, sandbox, pooled, truncated) "
 		"VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
-		"?17, ?18, ?19, ?20, ?21, ?22)");
+		"?17, ?18, ?19, ?20, ?21, ?22, ?23)");
 }
 
 static int work_save(struct store_op *op, struct sqlite3 *db)
@@ -126,8 +128,10 @@ static int work_save(struct store_op *op, struct sqlite3 *db)
 			    "UPDATE run SET error = ?4, result = ?5, logs = ?6, tests = ?7, "
 			    "started_at_ms = ?9, ended_at_ms = ?10, duration_ms = ?12, "
 			    "cold_start_ms = ?13, cpu_ms = ?14, memory_peak_bytes = ?15, "
-			    "logs_dropped = ?16, bytes = ?17, status = ?18, language = ?19, "
-			    "sandbox = ?21, pooled = ?22 WHERE id = ?1");
+			    "logs_dropped = ?16, bytes = length(task_id) + length(metadata) + "
+			    "length(?4) + length(?5) + length(?6) + length(?7), status = ?18, "
+			    "language = ?19, sandbox = ?21, pooled = ?22, truncated = ?23 "
+			    "WHERE id = ?1");
 }
 
 int store_run_add(struct store *store, const struct run_record *record, store_done_fn *done,
@@ -146,41 +150,84 @@ int store_run_save(struct store *store, const struct run_record *record, store_d
 	return store_fact_submit(store, o ? &o->base : NULL, work_save);
 }
 
-/* --- bounds --- */
-
-static int remove_oldest(struct sqlite3 *db, bool *ret_is_removed)
+int store_run_save_end(struct store *store, const struct run_record *record, store_done_fn *done,
+		       void *arg)
 {
-	int r = sqlite3_exec(db,
-			     "DELETE FROM run WHERE number = (SELECT number FROM run WHERE "
-			     "has_sandbox = 0 ORDER BY number LIMIT 1)",
-			     NULL, NULL, NULL);
+	struct run_record end = *record;
+	struct run_op *o;
 
-	*ret_is_removed = r == SQLITE_OK && sqlite3_changes(db) > 0;
-	return r;
+	end.result = end.logs = end.tests = STR("");
+	end.is_truncated = true;
+	o = new_op(&end, done, arg);
+	if (o)
+		o->base.op.is_vital = true;
+	return store_fact_submit(store, o ? &o->base : NULL, work_save);
 }
 
+/* --- bounds --- */
+
+/* Of those that are over, and whose sandboxes are gone. An index holds all that is asked for here.
+ */
+#define OVER "FROM run WHERE has_sandbox = 0 AND ended_at_ms > 0"
+
+static int count_over(struct sqlite3 *db, int64_t *ret_count, int64_t *ret_bytes)
+{
+	cleanup_statement sqlite3_stmt *s = NULL;
+	int r = sqlite3_prepare_v2(db, "SELECT count(*), ifnull(sum(bytes), 0) " OVER, -1, &s,
+				   NULL);
+
+	if (r != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW)
+		return SQLITE_ERROR;
+	*ret_count = sqlite3_column_int64(s, 0);
+	*ret_bytes = sqlite3_column_int64(s, 1);
+	return SQLITE_OK;
+}
+
+/* The last that has to go, so that few enough are left; `ret_number` 0: none. */
+static int find_last(struct sqlite3 *db, int64_t *ret_ended_at_ms, int64_t *ret_number)
+{
+	cleanup_statement sqlite3_stmt *s = NULL;
+	int64_t count, bytes;
+	int r = count_over(db, &count, &bytes);
+
+	*ret_number = 0;
+	if (r == SQLITE_OK && count <= RUNS_KEPT_MAX && bytes <= RUNS_KEPT_BYTES)
+		return SQLITE_OK;
+	if (r == SQLITE_OK)
+		r = sqlite3_prepare_v2(db,
+				       "SELECT ended_at_ms, number, bytes " OVER
+				       " ORDER BY ended_at_ms, number",
+				       -1, &s, NULL);
+	if (r != SQLITE_OK)
+		return r;
+	while ((count > RUNS_KEPT_MAX || bytes > RUNS_KEPT_BYTES) &&
+	       (r = sqlite3_step(s)) == SQLITE_ROW) {
+		*ret_ended_at_ms = sqlite3_column_int64(s, 0);
+		*ret_number = sqlite3_column_int64(s, 1);
+		bytes -= sqlite3_column_int64(s, 2);
+		count--;
+	}
+	return r == SQLITE_ROW || r == SQLITE_DONE ? SQLITE_OK : r;
+}
+
+/* Those that ended first go first: a long run's record must not go with its end. */
 static int prune(struct sqlite3 *db)
 {
-	int64_t count = 0, bytes = 0;
-	bool is_removed = true;
-	int r = SQLITE_OK;
+	cleanup_statement sqlite3_stmt *s = NULL;
+	int64_t ended_at_ms = 0, number;
+	int r = find_last(db, &ended_at_ms, &number);
 
-	while (r == SQLITE_OK && is_removed) {
-		cleanup_statement sqlite3_stmt *s = NULL;
-
-		r = sqlite3_prepare_v2(db,
-				       "SELECT count(*), ifnull(sum(bytes), 0) FROM run WHERE "
-				       "has_sandbox = 0",
-				       -1, &s, NULL);
-		if (r != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW)
-			return SQLITE_ERROR;
-		count = sqlite3_column_int64(s, 0);
-		bytes = sqlite3_column_int64(s, 1);
-		if (count <= RUNS_KEPT_MAX && bytes <= RUNS_KEPT_BYTES)
-			break;
-		r = remove_oldest(db, &is_removed);
-	}
-	return r;
+	if (r != SQLITE_OK || !number)
+		return r;
+	r = sqlite3_prepare_v2(db, "DELETE " OVER " AND (ended_at_ms, number) <= (?1, ?2)", -1, &s,
+			       NULL);
+	if (r == SQLITE_OK)
+		r = sqlite3_bind_int64(s, 1, ended_at_ms);
+	if (r == SQLITE_OK)
+		r = sqlite3_bind_int64(s, 2, number);
+	if (r == SQLITE_OK)
+		r = sqlite3_step(s);
+	return r == SQLITE_DONE ? SQLITE_OK : r;
 }
 
 static bool do_with_id(struct sqlite3 *db, const char *sql, const struct sandbox_id *id)
@@ -290,7 +337,7 @@ int store_run_lose(struct store *store, const struct store_run_lost *lost, store
 		.keep = keep_left,
 		.give = give_left,
 	};
-	struct run_op *mark = new_op(&(struct run_record){.error = lost->error}, NULL, NULL);
+	struct run_op *mark = new_op(&(struct run_record){.error = lost->error}, lost->marked, arg);
 	struct run_op *o = new_op(&(struct run_record){0}, done, arg);
 	int r;
 
@@ -313,8 +360,8 @@ int store_run_lose(struct store *store, const struct store_run_lost *lost, store
 #define SHORT_COLUMNS                                                                              \
 	"number, id, status, language, created_at_ms, started_at_ms, ended_at_ms, timeout_ms, "    \
 	"duration_ms, cold_start_ms, cpu_ms, memory_peak_bytes, logs_dropped, trust, sandbox, "    \
-	"pooled, task_id, metadata, error"
-#define FIRST_TEXT  16
+	"pooled, truncated, task_id, metadata, error"
+#define FIRST_TEXT  17
 #define SHORT_TEXTS 3
 
 struct run_row {
@@ -349,6 +396,7 @@ static int keep_row(struct run_op *o, sqlite3_stmt *s, int texts_len)
 						    sqlite3_column_int64(s, 11)},
 					.logs_dropped = (uint64_t)sqlite3_column_int64(s, 12),
 					.is_pooled = sqlite3_column_int(s, 15),
+					.is_truncated = sqlite3_column_int(s, 16),
 				},
 		};
 	struct str *texts[TEXTS];

@@ -1,7 +1,8 @@
 /*
  * The records of runs, as operations of the store. One is stored before its sandbox is made, and
  * says until that is gone that there may be one: so whoever comes after a crash knows what is left
- * to be removed. The newest RUNS_KEPT_MAX that are over are kept, within RUNS_KEPT_BYTES.
+ * to be removed. Of those that are over the RUNS_KEPT_MAX that ended last are kept, within
+ * RUNS_KEPT_BYTES.
  */
 #ifndef BERTH_DAEMON_STORE_RUN_H
 #define BERTH_DAEMON_STORE_RUN_H
@@ -23,7 +24,11 @@ int store_run_add(struct store *store, const struct run_record *record, store_do
 /* All but what never changes. Its sandbox may still be there. */
 int store_run_save(struct store *store, const struct run_record *record, store_done_fn *done,
 		   void *arg);
-/* Its sandbox is gone, or was never made; what is too much goes, the oldest first. */
+/* The same without what is long, and saying so: an end that could not be stored as a whole. It may
+ * use what is kept for when the disk is full. */
+int store_run_save_end(struct store *store, const struct run_record *record, store_done_fn *done,
+		       void *arg);
+/* Its sandbox is gone, or was never made; what is too much goes, what ended first before others. */
 int store_run_clean(struct store *store, const struct sandbox_id *id, store_done_fn *done,
 		    void *arg);
 
@@ -38,6 +43,7 @@ int store_run_pool(struct store *store, const struct sandbox_id *id, store_done_
 struct store_run_lost {
 	int64_t ended_at_ms;
 	struct str error;
+	store_done_fn *marked; /* whether it is stored that they are */
 	void (*left)(void *arg, const struct sandbox_id *id, bool is_lost);
 };
 int store_run_lose(struct store *store, const struct store_run_lost *lost, store_done_fn *done,

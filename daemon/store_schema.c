@@ -156,6 +156,15 @@ static const struct migration {
 		"CREATE TABLE pool (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID",
 		NULL,
 	},
+	{
+		"ALTER TABLE run ADD COLUMN truncated INTEGER NOT NULL DEFAULT 0",
+		NULL,
+	},
+	{
+		/* Those that may be removed, in that order, and all that is asked of them. */
+		"CREATE INDEX run_over ON run (has_sandbox, ended_at_ms, number, bytes)",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)

@@ -122,6 +122,14 @@ static void write_metrics(struct json_writer *w, const struct run_metrics *m)
 	json_object_end(w);
 }
 
+static void write_truncated(const struct run_record *r, struct json_writer *w)
+{
+	if (!r->is_truncated)
+		return;
+	json_key(w, "truncated");
+	json_bool(w, true);
+}
+
 void run_record_write(const struct run_record *r, bool is_whole, struct json_writer *w)
 {
 	json_object(w);
@@ -142,6 +150,7 @@ void run_record_write(const struct run_record *r, bool is_whole, struct json_wri
 	}
 	json_key(w, "logs_dropped");
 	json_int(w, (int64_t)r->logs_dropped);
+	write_truncated(r, w);
 	write_raw(w, "error", r->error, "null");
 	if (is_whole)
 		write_raw(w, "tests", r->tests, "[]");
@@ -174,6 +183,7 @@ void run_record_write_logs(const struct run_record *r, struct json_writer *w)
 	write_raw(w, "logs", r->logs, "[]");
 	json_key(w, "logs_dropped");
 	json_int(w, (int64_t)r->logs_dropped);
+	write_truncated(r, w);
 	json_object_end(w);
 }
 

@@ -73,6 +73,7 @@ struct run_record {
 	enum kernel_language language;
 	enum trust trust;
 	bool is_pooled;
+	bool is_truncated; /* it is over; there was no room to store its result, logs and tests */
 	int64_t created_at_ms, started_at_ms, ended_at_ms; /* 0: not yet, or never */
 	uint64_t timeout_ms;
 	struct run_metrics metrics;

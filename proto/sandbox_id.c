@@ -1,6 +1,7 @@
 #include "proto/sandbox_id.h"
 
 #include <errno.h>
+#include <string.h>
 
 static bool is_word(char c)
 {
@@ -18,6 +19,15 @@ bool sandbox_id_is_valid(struct str text)
 	}
 	/* <run>/berthd is the daemon's own directory, beside those of the sandboxes. */
 	return !str_eq(text, STR("berthd"));
+}
+
+bool sandbox_id_is_of_run(const struct sandbox_id *id)
+{
+	static const char before[] = "run-", base32[] = "abcdefghijklmnopqrstuvwxyz234567";
+	const char *made = id->text + sizeof(before) - 1;
+
+	return strncmp(id->text, before, sizeof(before) - 1) == 0 && strlen(made) == 26 &&
+	       strspn(made, base32) == 26;
 }
 
 int sandbox_id_parse(struct str text, struct sandbox_id *ret)

@@ -3,14 +3,15 @@
 import os
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
 sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
-from ground import at_once, check, equal, main  # noqa: E402
-from run_api import fails, get, run  # noqa: E402
+from ground import at_once, check, equal, main, until  # noqa: E402
+from run_api import begin, fails, get, messages, run  # noqa: E402
 
 # What the kernel itself reports with, and so a liar.
 FORGE = """
@@ -116,6 +117,37 @@ def test_code_by_field(g):
           "SANDBOX_OUTPUT_LIMIT")
 
 
+def cpu_ticks(pid):
+    """Of each thread."""
+    ticks = {}
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/stat", encoding="utf-8") as file:
+            ticks[int(thread)] = int(file.read().rsplit(")", 1)[1].split()[11])
+    return ticks
+
+
+def test_long_verdicts(g):
+    """Objects of hundreds of thousands of names are compared beside the loop; who cancels the run does not wait for it."""
+    names = [f"{i * 7919 % 1000003:06}" for i in range(200000)]
+    code = "print('begun')\ndef main(last):\n    return {f'{i * 7919 % 1000003:06}': 0 for i in range(200000)}\n"
+    expected = dict.fromkeys(reversed(names), 0)
+    options = {"timeout_ms": 120000, "limits": {"memory": "240M"}}
+    before = cpu_ticks(g.berthd.pid)
+    record = run(g, code, tests=[{"input": 0, "expected": expected}], **options)
+    equal((record["status"], [t["passed"] for t in record["tests"]]), ("completed", [True]), str(record["error"]))
+    spent = {thread: ticks - before.get(thread, 0) for thread, ticks in cpu_ticks(g.berthd.pid).items()}
+    check(max(ticks for thread, ticks in spent.items() if thread != g.berthd.pid) >= 10, "all in one thread", spent)
+    record = run(g, code, tests=[{"input": 0, "expected": {**expected, names[0]: 1}}], **options)
+    equal([(t["passed"], t.get("error")) for t in record["tests"]], [(False, None)], str(record["error"]))
+    for delay in (0.2, 0.5, 0.8):
+        record = begin(g, code, tests=[{"input": 0, "expected": expected}] * 2, **options)
+        until(lambda record=record: messages(get(g, record["id"])), "its first words")
+        time.sleep(delay)
+        end = g.request("DELETE", f"/v1/runs/{record['id']}").json()
+        check(end["status"] in ("cancelled", "completed") and all(t["passed"] or t["error"]["code"] == "cancelled" for t in end["tests"]),
+              end["status"], [(t["passed"], t.get("error")) for t in end["tests"]])
+
+
 if __name__ == "__main__":
     main([test_all_counts, test_forged_errors, test_record_fits, test_long_list,
-          test_deep_values, test_split_words, test_code_by_field])
+          test_long_verdicts, test_deep_values, test_split_words, test_code_by_field])

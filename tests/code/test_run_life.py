@@ -107,6 +107,60 @@ def test_key(g):
     equal(len(g.get("/v1/runs").json()["runs"]), 2, "runs")
 
 
+def test_key_anew(g):
+    """A run of which nothing is left any more is begun anew, once, by the same key."""
+    code = "import uuid\nstr(uuid.uuid4())"
+    for is_async in (False, True):
+        key = f"k{is_async}"
+        one = post(g, code, Idempotency_Key=key, **{"async": is_async}).json()
+        wait(g, one["id"])
+        until(lambda: not g.list_all(), "its sandbox to go")
+        with sqlite3.connect(os.path.join(g.state, "berthd", "state.db")) as db:
+            db.execute("DELETE FROM run")
+        db.close()
+        replies = at_once(4, lambda _, is_async=is_async, key=key: post(g, code, Idempotency_Key=key, **{"async": is_async}))
+        equal([r.status for r in replies if r.status != (202 if is_async else 200)], [], str(replies))
+        ids = {r.json()["id"] for r in replies}
+        equal((len(ids), one["id"] in ids), (1, False), "runs")
+        wait(g, ids.pop())
+
+
+def test_name_taken(g):
+    """The ID of a run that waits is known: nobody else can make a sandbox of it."""
+    g.kill_berthd()
+    g.start("--max-runs", "1")
+    first, second = begin(g, ENDLESS), begin(g, "6 * 7")
+    await_output(g, first["id"])
+    path = f"/v1/sandbox/{second['id'].upper()}"
+    for method, target, body in (("POST", path + "/exec", {"argv": ["true"]}), ("PUT", path, {}), ("POST", path + "/start", None),
+                                 ("POST", "/v1/sandbox", {"id": second["id"]}), ("PUT", path + "/file/workspace/mark", "x"),
+                                 ("POST", path + "/code", {"code": "1", "language": "python"}), ("PUT", path + "/port/8000", {}),
+                                 ("POST", path + "/processes", {"argv": ["sleep", "60"]}), ("POST", path + "/session", {})):
+        reply = g.request(method, target, body)
+        equal((reply.status, reply.json().get("code")), (409, "conflict"), f"{method} {target}: {reply}")
+    equal([s["id"] for s in g.list_all()], [first["id"]], "what was made")
+    equal(g.request("DELETE", f"/v1/runs/{first['id']}").status, 200, "the first is cancelled")
+    end = wait(g, second["id"], timeout_ms=60000)
+    equal((end["status"], end["result"]), ("completed", 42), str(end))
+
+
+def test_name_kept(g):
+    """A sandbox that has the ID of a run, but not its label, was somebody's own: it is not removed after a crash."""
+    own, ours = (f"run-{letter * 26}" for letter in "ab")
+    equal(g.request("PUT", "/v1/sandbox/own", {"labels": {"a": "b"}}).status, 200, "one of a client")
+    equal(g.request("PUT", "/v1/sandbox/ours", {"labels": {"berth.run": ours}}).status, 200, "one as a run has")
+    g.kill_berthd()
+    with sqlite3.connect(os.path.join(g.state, "berthd", "state.db")) as db:
+        for before, name in (("own", own), ("ours", ours)):
+            db.execute("UPDATE sandbox SET id = ? WHERE id = ?", (name, before))
+            db.execute("INSERT INTO pool (id) VALUES (?)", (name,))
+    db.close()
+    g.start()
+    until(lambda: [s["id"] for s in g.list_all()] == [own], "that of the run to go")
+    until(lambda: f"sandbox={own} is kept" in g.log_text(), "the log to say so")
+    equal(g.out(own, "echo here"), "here\n", "it can be used")
+
+
 def test_list(g):
     """The newest first, by pages and by status."""
     for n in range(5):
@@ -261,5 +315,5 @@ def test_many(g):
 
 
 if __name__ == "__main__":
-    main([test_async, test_not_over, test_cancel, test_client_goes, test_sandbox_deleted, test_key, test_list, test_bounds,
+    main([test_async, test_not_over, test_cancel, test_client_goes, test_sandbox_deleted, test_key, test_key_anew, test_name_taken, test_name_kept, test_list, test_bounds,
           test_crash, test_crash_anywhere, test_keeper_dies, test_init_dies, test_reload, test_stop, test_many])

@@ -182,6 +182,19 @@ def test_errors(g):
     check("ended its process" in error["message"], error)
 
 
+def test_interrupts_itself(g):
+    """Code that interrupts itself has failed: nobody has cancelled it, and its other tests are called."""
+    for language, code, name in (("python", "import os\nos.kill(os.getpid(), 2)\n1", "KeyboardInterrupt"),
+                                 ("javascript", "process.kill(process.pid, 'SIGINT'); await new Promise(r => setTimeout(r, 60000))",
+                                  "Interrupted"), ("bash", "kill -INT $$; sleep 1", "Interrupted")):
+        equal(fails(g, code, "CODE_ERROR", language)["name"], name, language)
+    record = run(g, "import os\ndef main(n):\n    if n == 1:\n        os.kill(os.getpid(), 2)\n    return n\n",
+                 tests=[{"input": n, "expected": n} for n in (0, 1, 2)])
+    equal((record["status"], record["error"], [t["passed"] for t in record["tests"]]), ("completed", None, [True, False, True]),
+          str(record))
+    equal(record["tests"][1]["error"]["name"], "KeyboardInterrupt", str(record))
+
+
 def test_logs(g):
     """The console by level, and what is printed by line."""
     code = "console.log('a', 1); console.warn('w'); console.error('e'); console.debug('d'); console.info('i');" \
@@ -284,4 +297,4 @@ def test_record(g):
 
 if __name__ == "__main__":
     main([test_values, test_arguments, test_handler, test_verdicts, test_expected_stays_outside, test_hostile_verdicts,
-          test_errors, test_logs, test_limits, test_memory, test_network, test_sandbox, test_record])
+          test_errors, test_interrupts_itself, test_logs, test_limits, test_memory, test_network, test_sandbox, test_record])

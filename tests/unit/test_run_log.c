@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "tests/unit/tap.h"
 
@@ -80,6 +81,38 @@ static void test_bound(void)
 	tap_ok("what is beyond the bound is counted");
 }
 
+/* Whoever prints nothing but ends of lines costs little once it is full, and all are counted. */
+static void test_full(void)
+{
+	static char lines[64 * 1024];
+	struct run_log *log = run_log_new();
+	struct run_log_reader reader = {0};
+	struct str entry;
+	uint64_t dropped;
+	clock_t start;
+
+	memset(lines, '\n', sizeof(lines));
+	run_log_output(log, false, (struct str){lines, sizeof(lines)}, 1000);
+	while (run_log_read(log, &reader, &entry))
+		;
+	check(log->dropped && log->dropped + reader.cursor == sizeof(lines));
+	dropped = log->dropped;
+	start = clock();
+	for (int i = 0; i < 256; i++)
+		run_log_output(log, i & 1, (struct str){lines, sizeof(lines)}, 1000);
+	check(clock() - start < CLOCKS_PER_SEC);
+	check(log->dropped == dropped + 256 * sizeof(lines));
+	run_log_output(log, false, STR("a\nb"), 1000);
+	run_log_output(log, false, STR("c"), 1000);
+	run_log_output(log, true, STR("d"), 1000);
+	run_log_output(log, true, STR("\n"), 1000);
+	run_log_flush(log, 1000);
+	run_log_add(log, STR("info"), STR("e"), 1000);
+	check(log->dropped == dropped + 256 * sizeof(lines) + 4);
+	run_log_release(log);
+	tap_ok("lines beyond the bound are counted at little cost");
+}
+
 static void check_next(const struct run_log *log, struct run_log_reader *reader,
 		       const char *message)
 {
@@ -129,6 +162,7 @@ int main(void)
 	test_lines();
 	test_long();
 	test_bound();
+	test_full();
 	test_reader();
 	return tap_done();
 }

@@ -67,11 +67,33 @@ static void test_every_byte(void)
 	tap_ok("every byte at each end and between");
 }
 
+static void test_of_run(void)
+{
+	static const char *const others[] = {"run-1",
+					     "run",
+					     "run-abcdefghijklmnopqrstuvwx2",
+					     "run-abcdefghijklmnopqrstuvwxy0",
+					     "run-abcdefghijklmno-qrstuvwxyz",
+					     "ran-abcdefghijklmnopqrstuvwxyz",
+					     "run-abcdefghijklmnopqrstuvwxyz2",
+					     "abcdefghijklmnopqrstuvwxyz"};
+	struct sandbox_id id;
+
+	check(sandbox_id_parse(STR("RUN-abcdefghijklmnopqrstuv2347"), &id) == 0);
+	check(sandbox_id_is_of_run(&id));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		check(sandbox_id_parse(str_of(others[i]), &id) == 0);
+		check(!sandbox_id_is_of_run(&id));
+	}
+	tap_ok("the names of runs are told from others");
+}
+
 int main(void)
 {
 	test_good();
 	test_bad();
 	test_case();
 	test_every_byte();
+	test_of_run();
 	return tap_done();
 }

@@ -1,8 +1,12 @@
 #include "daemon/store_run.h"
 
+#include <errno.h>
 #include <stdio.h>
 
+#include <sqlite3.h>
+
 #include "base/cleanup.h"
+#include "daemon/store_fact.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/tap.h"
 
@@ -96,6 +100,14 @@ static void test_one(struct bed *bed)
 	check(bed->last.status == RUN_COMPLETED && bed->last.ended_at_ms == 2000);
 	check(bed->last.metrics.cpu_ms == 3 && bed->last.language == KERNEL_JAVASCRIPT);
 	check_str(bed->result_text, "42");
+	check(!bed->last.is_truncated);
+	r.error = STR("{}");
+	check(await(bed, store_run_save_end(bed->store, &r, on_done, bed)) == 0);
+	read_rows(bed, &one);
+	check(bed->last.is_truncated && bed->last.status == RUN_COMPLETED);
+	check(!bed->result_text[0] && bed->last.metrics.cpu_ms == 3);
+	check_str(bed->error_text, "{}");
+	check_str(bed->metadata_text, "{\"a\":1}");
 	read_rows(bed, &(struct store_run_query){.id = {"run-none"}});
 	check(!bed->rows);
 	tap_ok("a record is read as it was stored");
@@ -103,7 +115,7 @@ static void test_one(struct bed *bed)
 
 static void test_lost(struct bed *bed)
 {
-	const struct store_run_lost lost = {9000, STR("{\"code\":\"lost\"}"), on_left};
+	const struct store_run_lost lost = {9000, STR("{\"code\":\"lost\"}"), NULL, on_left};
 	struct run_record r = record_of(2);
 
 	check(await(bed, store_run_add(bed->store, &r, on_done, bed)) == 0);
@@ -128,6 +140,7 @@ static void test_bounds(struct bed *bed)
 		struct run_record r = record_of(i);
 
 		r.status = i & 1 ? RUN_FAILED : RUN_COMPLETED;
+		r.ended_at_ms = 10000 + i;
 		store_run_add(bed->store, &r, NULL, NULL);
 		check(await(bed, store_run_clean(bed->store, &r.id, on_done, bed)) == 0);
 	}
@@ -148,6 +161,70 @@ static void test_bounds(struct bed *bed)
 	tap_ok("the oldest go, and lists have an order");
 }
 
+static bool is_kept(struct bed *bed, unsigned number)
+{
+	struct run_record r = record_of(number);
+
+	read_rows(bed, &(struct store_run_query){.id = r.id});
+	return bed->rows == 1;
+}
+
+/* One that was asked for before all others, and has just ended; and one whose end is not stored. */
+static void test_late(struct bed *bed)
+{
+	struct run_record late = record_of(RUNS_KEPT_MAX + 10),
+			  open = record_of(RUNS_KEPT_MAX + 11);
+
+	check(await(bed, store_run_add(bed->store, &late, on_done, bed)) == 0);
+	check(await(bed, store_run_add(bed->store, &open, on_done, bed)) == 0);
+	check(await(bed, store_run_clean(bed->store, &open.id, on_done, bed)) == 0);
+	for (unsigned i = RUNS_KEPT_MAX + 12; i < 2 * RUNS_KEPT_MAX + 100; i++) {
+		struct run_record r = record_of(i);
+
+		r.ended_at_ms = 10000 + i;
+		store_run_add(bed->store, &r, NULL, NULL);
+		store_run_clean(bed->store, &r.id, NULL, NULL);
+	}
+	late.ended_at_ms = 1000000;
+	check(await(bed, store_run_save(bed->store, &late, on_done, bed)) == 0);
+	check(await(bed, store_run_clean(bed->store, &late.id, on_done, bed)) == 0);
+	check(is_kept(bed, RUNS_KEPT_MAX + 10) && is_kept(bed, RUNS_KEPT_MAX + 11));
+	check(is_kept(bed, 2 * RUNS_KEPT_MAX + 99) && is_kept(bed, RUNS_KEPT_MAX + 101));
+	check(!is_kept(bed, RUNS_KEPT_MAX + 100) && !is_kept(bed, RUNS_KEPT_MAX + 99));
+	tap_ok("those that ended first go first");
+}
+
+static int work_grow(struct store_op *op, struct sqlite3 *db)
+{
+	char sql[128];
+
+	snprintf(sql, sizeof(sql), "UPDATE run SET bytes = %d WHERE ended_at_ms > 999999",
+		 RUNS_KEPT_BYTES / 8);
+	return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EIO;
+}
+
+/* As if some were long: as many go as must. */
+static void test_bytes(struct bed *bed)
+{
+	struct store_fact *grow;
+
+	for (unsigned i = 3000; i < 3010; i++) {
+		struct run_record r = record_of(i);
+
+		r.ended_at_ms = 1000000 + i;
+		store_run_add(bed->store, &r, NULL, NULL);
+		store_run_clean(bed->store, &r.id, NULL, NULL);
+	}
+	grow = store_fact_new(sizeof(*grow), on_done, bed);
+	check(await(bed, store_fact_submit(bed->store, grow, work_grow)) == 0);
+	check(await(bed, store_run_clean(bed->store, &(struct sandbox_id){"run-3009"}, on_done,
+					 bed)) == 0);
+	for (unsigned i = 3000; i < 3010; i++)
+		check(is_kept(bed, i) == (i >= 3002));
+	check(!is_kept(bed, RUNS_KEPT_MAX + 10) && is_kept(bed, RUNS_KEPT_MAX + 11));
+	tap_ok("so many bytes are kept");
+}
+
 int main(void)
 {
 	struct bed bed = {.rows = 0};
@@ -160,6 +237,8 @@ int main(void)
 	test_one(&bed);
 	test_lost(&bed);
 	test_bounds(&bed);
+	test_late(&bed);
+	test_bytes(&bed);
 	store_close(bed.store);
 	uv_run(&bed.loop, UV_RUN_DEFAULT);
 	check(uv_loop_close(&bed.loop) == 0);
