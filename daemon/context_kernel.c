@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/context_state.h"
-#include "daemon/counts.h"
 #include "daemon/exec_pipe.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
@@ -20,12 +19,7 @@
 #define ENV_ARENA_MAX (8 * 1024 * 1024) /* for the environment of a kernel, once */
 /* A report, its strings and the longest of them unescaped. */
 #define REPORT_ARENA_MAX (4 * KERNEL_LINE_MAX + 4 * 1024 * 1024)
-/* Of reports that are not complete yet, as memory: in all contexts of a sandbox, and in all there
- * are. Short ones are no matter of others: each has that much for itself. */
-#define UNREAD_MAX     ((size_t)3 * KERNEL_LINE_MAX)
-#define UNREAD_ALL_MAX (4 * UNREAD_MAX)
-#define UNREAD_SHORT   (64 * 1024)
-#define UNREAD_IDLE    (4 * 1024) /* while no call runs: "ready" is shorter */
+#define UNREAD_IDLE      (4 * 1024) /* of a report, while no call runs: "ready" is shorter */
 
 #define KERNELS "/run/berth/kernels/"
 
@@ -46,26 +40,10 @@ static struct str command_of(enum kernel_language language)
 	}
 }
 
-/* After each change of its line. */
-static void count_unread(struct kernel *k)
-{
-	struct counts *counts = registry_counts(k->sb->registry);
-
-	k->sb->unread_bytes += k->line.size - k->unread;
-	counts->unread_bytes += k->line.size - k->unread;
-	k->unread = k->line.size;
-}
-
-static void drop_line(struct kernel *k)
-{
-	buf_close(&k->line);
-	count_unread(k);
-}
-
 void kernel_free(struct kernel *k)
 {
 	list_remove(&k->link);
-	drop_line(k);
+	kernel_drop_line(k);
 	free(k);
 }
 
@@ -162,18 +140,6 @@ static void take_line(struct kernel *k, struct str line)
 	arena_close(&arena);
 }
 
-static bool is_heard(const struct kernel *k)
-{
-	return k->context && k->context->kernel == k && !k->is_over;
-}
-
-static bool is_too_much(const struct kernel *k)
-{
-	return k->sb->unread_bytes > UNREAD_MAX ||
-	       (k->unread > UNREAD_SHORT &&
-		registry_counts(k->sb->registry)->unread_bytes > UNREAD_ALL_MAX);
-}
-
 /* It may have much to say: it has a call, or had one of an earlier berthd. */
 static bool is_talking(const struct kernel *k)
 {
@@ -183,20 +149,23 @@ static bool is_talking(const struct kernel *k)
 /* The rest of one that is not complete. */
 static void keep_rest(struct kernel *k, struct str rest)
 {
+	struct kernel *greedy;
+
 	if (!rest.len)
 		return;
-	if (buf_append(&k->line, rest.at, rest.len) < 0)
+	if (kernel_keep_line(k, rest) < 0)
 		refuse(k, "a line that is too long");
-	count_unread(k);
-	if (is_heard(k) && buf_len(&k->line) > UNREAD_IDLE && !is_talking(k))
+	if (kernel_is_heard(k) && buf_len(&k->line) > UNREAD_IDLE && !is_talking(k))
 		refuse(k, "a long line while nothing runs");
-	else if (is_heard(k) && is_too_much(k))
-		refuse(k, "too much at once, with the other contexts");
+	while ((greedy = kernel_find_greedy(k))) {
+		refuse(greedy, "too much at once, with the other contexts");
+		kernel_drop_line(greedy);
+	}
 }
 
 static void take_reports(struct kernel *k, struct str bytes)
 {
-	while (bytes.len && is_heard(k)) {
+	while (bytes.len && kernel_is_heard(k)) {
 		const char *end = memchr(bytes.at, '\n', bytes.len);
 		struct str line = bytes;
 
@@ -211,17 +180,15 @@ static void take_reports(struct kernel *k, struct str bytes)
 			continue;
 		}
 		keep_rest(k, line);
-		if (is_heard(k)) {
-			struct buf whole = k->line;
+		if (kernel_is_heard(k)) {
+			struct buf whole = kernel_take_line(k);
 
-			buf_init(&k->line, KERNEL_LINE_MAX - 1);
-			count_unread(k);
 			take_line(k, (struct str){buf_at(&whole), buf_len(&whole)});
 			buf_close(&whole);
 		}
 	}
-	if (!is_heard(k))
-		drop_line(k);
+	if (!kernel_is_heard(k))
+		kernel_drop_line(k);
 }
 
 /* --- what it prints --- */
@@ -260,7 +227,7 @@ static void on_drained(void *arg)
 {
 	struct kernel *k = arg;
 
-	if (is_heard(k))
+	if (kernel_is_heard(k))
 		context_call_drained(k->context);
 }
 
@@ -268,7 +235,7 @@ static void on_stdin_ready(void *arg)
 {
 	struct kernel *k = arg;
 
-	if (is_heard(k))
+	if (kernel_is_heard(k))
 		context_call_feed(k->context);
 }
 
@@ -321,7 +288,7 @@ static void on_started(void *arg, uint32_t pid)
 	struct context *c = k->context;
 
 	k->pid = pid;
-	if (!is_heard(k) || k->marker || c->state != CONTEXT_STARTING)
+	if (!kernel_is_heard(k) || k->marker || c->state != CONTEXT_STARTING)
 		return;
 	c->fact.generation = k->generation;
 	c->fact.exec = k->number;

@@ -1,6 +1,7 @@
 /*
  * What the files of a context share: context.c has its life, context_kernel.c that of its kernels,
- * context_call.c gives calls to them. Nobody else looks inside.
+ * context_unread.c bounds what these say, context_call.c gives calls to them. Nobody else looks
+ * inside.
  */
 #ifndef BERTH_DAEMON_CONTEXT_STATE_H
 #define BERTH_DAEMON_CONTEXT_STATE_H
@@ -30,6 +31,7 @@ struct kernel {
 	uint32_t pid;
 	struct buf line; /* a report that is not complete yet */
 	size_t unread;   /* what that counts for */
+	uint64_t line_since_ms;
 	char said[160];  /* on stderr before it was ready: why it is not */
 	uint64_t marker; /* adopted: the call of ours that says that all others are done; else 0 */
 	bool is_ready;   /* it has said so */
@@ -117,6 +119,21 @@ void kernel_end(struct context *c, enum context_reason why, const char *text);
 void kernel_interrupt(struct kernel *k);
 /* Of those it has, or had, the next behind `node` on sandbox's list. */
 struct kernel *kernel_after(const struct context *c, struct list *node);
+
+/* --- context_unread.c --- */
+
+/* What it says is for the call that runs. */
+bool kernel_is_heard(const struct kernel *k);
+/* More of its line. -EMSGSIZE, -ENOMEM: not all of it is there. */
+int kernel_keep_line(struct kernel *k, struct str bytes);
+/* What it has of it: the caller's. */
+struct buf kernel_take_line(struct kernel *k);
+void kernel_drop_line(struct kernel *k);
+/*
+ * Whose line has to be dropped, as all together hold more than they may, now that `k` has more of
+ * its own. NULL: none.
+ */
+struct kernel *kernel_find_greedy(const struct kernel *k);
 
 /* --- context_call.c --- */
 
