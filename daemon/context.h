@@ -50,6 +50,7 @@ struct context_end {
 	bool is_fresh;    /* the first call of its kernel: what earlier calls left is not there */
 	bool is_replaced; /* its kernel is gone: the next call gets a fresh one */
 	int exit_code, signal;
+	enum err_code code; /* of one that never began: why; ERR_NONE: it may be sent again */
 	uint64_t duration_ms;
 	char message[256]; /* "", or a sentence */
 };

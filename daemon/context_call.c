@@ -248,7 +248,7 @@ static void end_deaf(struct context *c)
 
 void context_call_late(struct context *c)
 {
-	struct context_end end = {.reason = CONTEXT_NOT_STARTED};
+	struct context_end end = {.reason = CONTEXT_NOT_STARTED, .code = ERR_PAYLOAD_TOO_LARGE};
 
 	if (c->is_unsent) {
 		snprintf(end.message, sizeof(end.message),

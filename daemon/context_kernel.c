@@ -248,21 +248,26 @@ static const char *program_of(enum kernel_language language)
 
 static void fail_start(struct context *c, const struct kernel *k, const struct exec_end *end)
 {
-	char text[256];
+	struct context_end ret = {
+		.reason = CONTEXT_NOT_STARTED,
+		.exit_code = end->exit_code,
+		.code = end->exit_code == 127 ? ERR_UNSUPPORTED : ERR_EXEC_ERROR,
+	};
+	char *text = ret.message;
+	size_t size = sizeof(ret.message);
 
 	if (c->has_why)
-		snprintf(text, sizeof(text), "%s", c->why_text);
+		snprintf(text, size, "%s", c->why_text);
 	else if (end->reason == EXEC_NOT_STARTED && end->exit_code == 127)
-		snprintf(text, sizeof(text),
-			 "the image has no %s: install it, or use an image that has it",
+		snprintf(text, size, "the image has no %s: install it, or use an image that has it",
 			 program_of(c->language));
 	else if (end->message[0])
-		snprintf(text, sizeof(text), "%s", end->message);
+		snprintf(text, size, "%s", end->message);
 	else
-		snprintf(text, sizeof(text), "%s ended before it was ready%s%s",
-			 program_of(c->language), k->said_len ? ": " : "", k->said);
+		snprintf(text, size, "%s ended before it was ready%s%s", program_of(c->language),
+			 k->said_len ? ": " : "", k->said);
 	c->has_why = false;
-	context_fail_start(c, end->exit_code, text);
+	context_fail_start(c, &ret);
 }
 
 /* Calls cannot use it any more. */
@@ -369,6 +374,7 @@ static void fail_soon(struct context *c, const struct err *err)
 {
 	snprintf(c->why_text, sizeof(c->why_text), "%.*s", (int)sizeof(c->why_text) - 1,
 		 err->sentence);
+	c->why_code = err->code;
 	c->state = CONTEXT_STARTING;
 	uv_timer_start(&c->timer, context_on_timer, 0, 0);
 }
@@ -444,13 +450,24 @@ void kernel_recover(struct kernel *k)
 	uv_timer_start(&k->context->timer, context_on_timer, RECOVER_MS, 0);
 }
 
+/* See fail_soon(). */
+static void fail_now(struct context *c)
+{
+	struct context_end end = {
+		.reason = CONTEXT_NOT_STARTED, .exit_code = 126, .code = c->why_code};
+
+	snprintf(end.message, sizeof(end.message), "%s", c->why_text);
+	c->state = CONTEXT_ABSENT;
+	context_fail_start(c, &end);
+	context_step(c);
+}
+
 void kernel_late(struct context *c)
 {
 	struct kernel *k = c->kernel;
 
 	if (!k) {
-		c->state = CONTEXT_ABSENT;
-		context_fail_start(c, 126, c->why_text);
+		fail_now(c);
 	} else if (k->marker && !k->is_asked) {
 		k->is_asked = true;
 		kernel_interrupt(k);

@@ -70,6 +70,7 @@ struct context {
 	bool has_why;
 	enum context_reason why;
 	char why_text[240];
+	enum err_code why_code; /* of one that could not even be asked for */
 
 	bool is_barred; /* a signal may still be on its way to its kernel: no call begins */
 	struct list queue;
@@ -94,7 +95,7 @@ void context_on_timer(uv_timer_t *timer);
 /* Tells who waits for it that it is ready, or why it cannot be. */
 void context_tell_warm(struct context *c, const struct err *err);
 /* Whoever waits in it is told. */
-void context_fail_start(struct context *c, int exit_code, const char *why);
+void context_fail_start(struct context *c, const struct context_end *end);
 void context_fail_queue(struct context *c, const struct context_end *end);
 /* Nobody was told of it, and nobody waits in it. */
 void context_discard(struct context *c);
