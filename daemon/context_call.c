@@ -111,7 +111,7 @@ void context_call_drained(struct context *c)
 		finish(c);
 }
 
-static void set_lost(struct context_end *ret, const struct exec_end *end)
+void context_end_of(const struct exec_end *end, struct context_end *ret)
 {
 	/* clang-format off */
 	static const enum context_reason reasons[EXEC_REASON_COUNT] = {
@@ -175,7 +175,7 @@ void context_call_lost(struct context *c, const struct exec_end *end)
 		ret.reason = c->why;
 		snprintf(ret.message, sizeof(ret.message), "%s", c->why_text);
 	} else {
-		set_lost(&ret, end);
+		context_end_of(end, &ret);
 		if (ret.reason == CONTEXT_KILLED && !ret.message[0])
 			say_killed(c, &ret);
 	}

@@ -246,15 +246,25 @@ static const char *program_of(enum kernel_language language)
 	return language == KERNEL_PYTHON ? "python3" : language == KERNEL_BASH ? "bash" : "node";
 }
 
-static void fail_start(struct context *c, const struct kernel *k, const struct exec_end *end)
+/* A limit that it met before it was ready; ERR_NONE: it was none. */
+static enum err_code limit_met(const struct exec_end *end)
 {
-	struct context_end ret = {
-		.reason = CONTEXT_NOT_STARTED,
-		.exit_code = end->exit_code,
-		.code = end->exit_code == 127 ? ERR_UNSUPPORTED : ERR_EXEC_ERROR,
-	};
-	char *text = ret.message;
-	size_t size = sizeof(ret.message);
+	switch (end->reason) {
+	case EXEC_OOM:
+		return ERR_MEMORY_LIMIT;
+	case EXEC_CPU_LIMIT:
+		return ERR_CPU_LIMIT;
+	case EXEC_VIOLATION:
+		return ERR_EXEC_ERROR;
+	default:
+		return ERR_NONE;
+	}
+}
+
+static void say_not_started(const struct kernel *k, const struct exec_end *end, char *text,
+			    size_t size)
+{
+	const struct context *c = k->context;
 
 	if (c->has_why)
 		snprintf(text, size, "%s", c->why_text);
@@ -266,8 +276,24 @@ static void fail_start(struct context *c, const struct kernel *k, const struct e
 	else
 		snprintf(text, size, "%s ended before it was ready%s%s", program_of(c->language),
 			 k->said_len ? ": " : "", k->said);
-	c->has_why = false;
-	context_fail_start(c, &ret);
+}
+
+static void fail_start(const struct kernel *k, const struct exec_end *end)
+{
+	struct context_end ret = {
+		.reason = CONTEXT_NOT_STARTED,
+		.exit_code = end->exit_code,
+		.code = end->exit_code == 127 ? ERR_UNSUPPORTED : ERR_EXEC_ERROR,
+	};
+
+	if (limit_met(end)) {
+		context_end_of(end, &ret);
+		ret.code = limit_met(end);
+	} else {
+		say_not_started(k, end, ret.message, sizeof(ret.message));
+	}
+	k->context->has_why = false;
+	context_fail_start(k->context, &ret);
 }
 
 /* Calls cannot use it any more. */
@@ -281,7 +307,7 @@ static void part(struct kernel *k, const struct exec_end *end)
 	c->kernel = NULL;
 	c->state = CONTEXT_ABSENT;
 	if (was_starting && !c->is_leaving)
-		fail_start(c, k, end);
+		fail_start(k, end);
 	else
 		context_call_lost(c, end);
 	c->has_why = false;

@@ -150,6 +150,8 @@ void context_call_late(struct context *c);
 void context_call_feed(struct context *c);
 /* Its sandbox is awake: what was to be signalled is. */
 void context_call_signal(struct context *c);
+/* What it means that a kernel has ended so. */
+void context_end_of(const struct exec_end *end, struct context_end *ret);
 /* The call that runs, if one does, ended with its kernel. */
 void context_call_lost(struct context *c, const struct exec_end *end);
 void context_call_end(struct context *c, struct context_end *end);
