@@ -24,6 +24,8 @@
 #define CONTEXTS_MAX      32 /* of a sandbox */
 #define CONTEXT_QUEUE_MAX 64 /* calls that wait in one */
 
+#define CONTEXT_HEAP_FULL "the heap of JavaScript is full: it may hold a part of limits.memory"
+
 struct context;
 struct context_call;
 
@@ -31,7 +33,7 @@ enum context_reason {
 	CONTEXT_COMPLETED, /* also with an error of the code's: `is_error` */
 	CONTEXT_INTERRUPTED,
 	CONTEXT_TIMEOUT,
-	CONTEXT_OOM,
+	CONTEXT_OOM, /* by SIGKILL; else it is the code's own word: CONTEXT_HEAP_FULL */
 	CONTEXT_CPU_LIMIT,
 	CONTEXT_VIOLATION,   /* a system call that is forbidden here; see daemon/trust.h */
 	CONTEXT_EXITED,      /* the code ended its kernel: exit_code or signal */

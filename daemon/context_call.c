@@ -358,6 +358,7 @@ void context_call_begin(struct context *c)
 	list_remove(&call->link);
 	c->queue_len--;
 	exec_drain(c->kernel->exec); /* what was printed between two calls is dropped */
+	c->kernel->is_heap_full = false;
 	c->state = CONTEXT_BUSY;
 	c->call = call;
 	c->has_call = true;

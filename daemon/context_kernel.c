@@ -1,4 +1,5 @@
 /* The kernels of contexts: each a kept exec, its orders and its reports. */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -205,6 +206,28 @@ static void keep_said(struct kernel *k, struct str bytes)
 	}
 }
 
+/* The last words of V8: it has its own limit, which it takes from the sandbox's. They may come in
+ * two pieces. */
+static void look_for_heap(struct kernel *k, struct str bytes)
+{
+	static const char words[] = "heap out of memory";
+	char joined[2 * sizeof(k->tail)], *end;
+	size_t n = bytes.len < sizeof(k->tail) ? bytes.len : sizeof(k->tail);
+
+	static_assert(sizeof(k->tail) == sizeof(words) - 2, "all but the last of them");
+	end = mempcpy(mempcpy(joined, k->tail, k->tail_len), bytes.at, n);
+	if (memmem(joined, (size_t)(end - joined), words, sizeof(words) - 1) ||
+	    memmem(bytes.at, bytes.len, words, sizeof(words) - 1))
+		k->is_heap_full = true;
+	if (bytes.len > n) {
+		memcpy(joined, bytes.at + bytes.len - n, n);
+		end = joined + n;
+	}
+	k->tail_len =
+		(size_t)(end - joined) < sizeof(k->tail) ? (size_t)(end - joined) : sizeof(k->tail);
+	memcpy(k->tail, end - k->tail_len, k->tail_len);
+}
+
 static ssize_t on_pull(void *arg, enum exec_stream stream, int fd)
 {
 	struct kernel *k = arg;
@@ -214,6 +237,8 @@ static ssize_t on_pull(void *arg, enum exec_stream stream, int fd)
 
 	if (n <= 0)
 		return n < 0 ? -errno : 0;
+	if (stream == EXEC_STDERR)
+		look_for_heap(k, s);
 	if (stream == EXEC_REPORTS)
 		take_reports(k, s);
 	else if (k->context && k->context->kernel == k && k->is_ready)
@@ -296,20 +321,35 @@ static void fail_start(const struct kernel *k, const struct exec_end *end)
 	context_fail_start(k->context, &ret);
 }
 
-/* Calls cannot use it any more. */
-static void part(struct kernel *k, const struct exec_end *end)
+/* V8 aborts then. */
+static bool is_heap_full(const struct kernel *k, const struct exec_end *end)
 {
+	enum kernel_language language = k->context->language;
+
+	return k->is_heap_full && end->reason == EXEC_SIGNALED &&
+	       (end->signal == SIGABRT || end->signal == SIGTRAP) &&
+	       (language == KERNEL_JAVASCRIPT || language == KERNEL_TYPESCRIPT);
+}
+
+/* Calls cannot use it any more. */
+static void part(struct kernel *k, const struct exec_end *exec_end)
+{
+	struct exec_end end = *exec_end;
 	struct context *c = k->context;
 	bool was_starting = !k->marker && !c->has_call &&
 			    (c->state == CONTEXT_STARTING || !k->is_ready || !k->is_stored);
 
+	if (is_heap_full(k, exec_end)) {
+		end.reason = EXEC_OOM;
+		snprintf(end.message, sizeof(end.message), "%s", CONTEXT_HEAP_FULL);
+	}
 	uv_timer_stop(&c->timer);
 	c->kernel = NULL;
 	c->state = CONTEXT_ABSENT;
 	if (was_starting && !c->is_leaving)
-		fail_start(k, end);
+		fail_start(k, &end);
 	else
-		context_call_lost(c, end);
+		context_call_lost(c, &end);
 	c->has_why = false;
 }
 

@@ -39,6 +39,9 @@ struct kernel {
 	bool is_asked;   /* adopted: it was interrupted */
 	bool is_over;    /* what it says is dropped */
 	size_t said_len;
+	char tail[17]; /* the last of its stderr */
+	size_t tail_len;
+	bool is_heap_full; /* as it has said there since its call began */
 };
 
 struct context {
