@@ -284,7 +284,7 @@ struct context *context_new(struct sandbox *sb, const struct context_settings *s
 		return NULL;
 	}
 	if (!settings->is_quiet && sb->contexts_len >= CONTEXTS_MAX) {
-		err_set(err, -EAGAIN, ERR_CAPACITY_EXCEEDED,
+		err_set(err, -EMFILE, ERR_CONFLICT,
 			"the sandbox has %d contexts: delete one first", CONTEXTS_MAX);
 		return NULL;
 	}

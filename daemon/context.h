@@ -109,8 +109,8 @@ struct context *context_quiet(struct sandbox *sb, enum kernel_language language)
 /* The default one of the language: made if there is none. */
 struct context *context_default(struct sandbox *sb, enum kernel_language language, struct err *err);
 /*
- * ERR_CONFLICT, ERR_CAPACITY_EXCEEDED. Its kernel starts with its first call, or context_warm(); if
- * that cannot be started and nobody has been told of it yet, it is gone again.
+ * ERR_CONFLICT. Its kernel starts with its first call, or context_warm(); if that cannot be
+ * started and nobody has been told of it yet, it is gone again.
  */
 struct context *context_new(struct sandbox *sb, const struct context_settings *settings,
 			    struct err *err);
