@@ -10,10 +10,12 @@
 #include "daemon/registry.h"
 #include "daemon/sandbox_sleep.h"
 
-#define GRACE_MS 1000        /* after each of two signals */
-#define FEED_MAX (64 * 1024) /* of an order at once */
-#define DRAIN_MS 100
-#define DEAF_MS  1000 /* from its closed stdin to its end, which comes by another way */
+#define GRACE_MS    1000        /* after each of two signals */
+#define FEED_MAX    (64 * 1024) /* of an order at once */
+#define DRAIN_MS    100
+#define CROWD_MS    100 /* so often, and so many times, until what was interrupted is gone */
+#define CROWD_LOOKS 20
+#define DEAF_MS     1000 /* from its closed stdin to its end, which comes by another way */
 
 static const char *const reason_names[] = {
 	[CONTEXT_COMPLETED] = "completed",
@@ -43,7 +45,7 @@ static void clear(struct context *c)
 	buf_close(&c->order);
 	c->has_call = c->is_error = c->is_done = c->is_timed_out = c->is_interrupted = false;
 	c->is_signal_due = c->is_dropping = c->has_why = c->is_unsent = c->is_deaf = false;
-	c->signals = 0;
+	c->signals = c->crowd_looks = 0;
 	if (!c->is_paused)
 		return;
 	c->is_paused = false;
@@ -96,11 +98,25 @@ static void finish(struct context *c)
 	context_step(c);
 }
 
+/* What the code has started goes on after an interrupt, if it likes, but not a fork bomb: that
+ * would leave nobody else in the sandbox a process, nor a moment. */
+static void finish_alone(struct context *c)
+{
+	if (!c->signals || !exec_crowds(c->kernel->exec))
+		finish(c);
+	else if (++c->crowd_looks < CROWD_LOOKS)
+		uv_timer_start(&c->timer, context_on_timer, CROWD_MS, 0);
+	else
+		kernel_end(c, CONTEXT_INTERRUPTED,
+			   "what it has started leaves the sandbox no processes, so that was ended "
+			   "with its interpreter: the next call gets a fresh one");
+}
+
 /* Somebody inside may take what we saw in the pipe: it is looked at again. */
 static void finish_drained(struct context *c)
 {
 	if (exec_drain(c->kernel->exec))
-		finish(c);
+		finish_alone(c);
 	else
 		uv_timer_start(&c->timer, context_on_timer, DRAIN_MS, 0);
 }
@@ -108,7 +124,7 @@ static void finish_drained(struct context *c)
 void context_call_drained(struct context *c)
 {
 	if (c->state == CONTEXT_BUSY && c->is_done)
-		finish(c);
+		finish_alone(c);
 }
 
 void context_end_of(const struct exec_end *end, struct context_end *ret)
@@ -171,6 +187,8 @@ void context_call_lost(struct context *c, const struct exec_end *end)
 		return;
 	if (c->is_done) {
 		set_done(c, &ret);
+		if (c->has_why)
+			snprintf(ret.message, sizeof(ret.message), "%s", c->why_text);
 	} else if (c->has_why && end->reason == EXEC_KILLED) {
 		ret.reason = c->why;
 		snprintf(ret.message, sizeof(ret.message), "%s", c->why_text);

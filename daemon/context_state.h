@@ -64,6 +64,7 @@ struct context {
 	bool is_unsent;         /* it is too long */
 	bool is_deaf;           /* nobody reads its stdin */
 	bool is_error, is_done; /* as its kernel says; then its output is waited for */
+	unsigned crowd_looks;   /* then, after an interrupt: how often there were too many */
 	enum kernel_done done;
 	bool is_timed_out, is_interrupted; /* the latter: somebody asked for it */
 	unsigned signals;                  /* that were sent to it */

@@ -292,9 +292,30 @@ def test_timeouts_in_children(g):
         delete(g, language)
 
 
+@needs_cgroups
+def test_fork_bomb(g):
+    """A fork bomb that does not heed an interrupt ends with its interpreter; many processes that do are no bomb."""
+    settings(g, limits={"pids": 64})
+    make(g, id="other", language="python")
+    run(g, "x = 1", context="other")
+    bomb = ("import os, time\nif os.fork() == 0:\n    os.setsid()\n    while True:\n        try: os.fork()\n"
+            "        except OSError: time.sleep(0.01)\ntime.sleep(600)")
+    answer = run(g, bomb, timeout_ms=500)
+    equal((answer["reason"], answer["replaced"]), ("timeout", True), answer)
+    check("processes" in answer["message"], answer)
+    until(lambda: g.get("/v1/sandbox/a/stats").json()["usage"]["pids"] < 8, "its end")
+    is_fresh(g, "default-python")
+    check_kept(g, "other", "x", "1")
+    many = "import subprocess, time\nx = 2\nfor i in range(%d): subprocess.Popen(['sleep', '600'], start_new_session=%s)\ntime.sleep(600)"
+    for count, session in ((58, False), (40, True)):
+        answer = run(g, many % (count, session), context="other", timeout_ms=1500)
+        equal((answer["reason"], answer["replaced"]), ("timeout", False), answer)
+    check_kept(g, "other", "x", "2")
+
+
 TESTS = [test_cpu_limit, test_memory_limit, test_memory_refused, test_heap_of_node, test_start_fails, test_never_asked_for,
          test_limits_at_start, test_violation_at_start, test_sandbox_killed, test_interpreter_killed, test_queue,
-         test_memory_of_each, test_timeouts_in_children]
+         test_memory_of_each, test_timeouts_in_children, test_fork_bomb]
 
 if __name__ == "__main__":
     main(TESTS)
