@@ -284,8 +284,8 @@ struct context *context_new(struct sandbox *sb, const struct context_settings *s
 		return NULL;
 	}
 	if (!settings->is_quiet && sb->contexts_len >= CONTEXTS_MAX) {
-		err_set(err, -EMFILE, ERR_CONFLICT,
-			"the sandbox has %d contexts: delete one first", CONTEXTS_MAX);
+		err_set(err, -EMFILE, ERR_CONFLICT, "the sandbox has %d contexts: delete one first",
+			CONTEXTS_MAX);
 		return NULL;
 	}
 	err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");

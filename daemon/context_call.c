@@ -13,7 +13,8 @@
 #define GRACE_MS    1000        /* after each of two signals */
 #define FEED_MAX    (64 * 1024) /* of an order at once */
 #define DRAIN_MS    100
-#define CROWD_MS    100 /* so often, and so many times, until what was interrupted is gone */
+#define UNREAD_MS   10000 /* that others wait for a client that does not read, and has no timeout */
+#define CROWD_MS    100   /* so often, and so many times, until what was interrupted is gone */
 #define CROWD_LOOKS 20
 #define DEAF_MS     1000 /* from its closed stdin to its end, which comes by another way */
 
@@ -62,8 +63,8 @@ void context_call_end(struct context *c, struct context_end *end)
 	c->is_fresh = false;
 	if (c->is_dropping && call && !end->message[0])
 		snprintf(end->message, sizeof(end->message), "%s",
-			 "some of what it printed is missing: the client did not keep up while it "
-			 "was being interrupted");
+			 "some of what it printed is missing: the client did not keep up until the "
+			 "call's time was over");
 	clear(c);
 	if (!call)
 		return;
@@ -112,13 +113,33 @@ static void finish_alone(struct context *c)
 			   "with its interpreter: the next call gets a fresh one");
 }
 
-/* Somebody inside may take what we saw in the pipe: it is looked at again. */
+/* Its code is done, but not its client, who has had the time that it may have. */
+static bool is_read_too_slowly(const struct context *c)
+{
+	uint64_t now = uv_hrtime(), timeout_ms = c->call ? c->call->timeout_ms : 0;
+	uint64_t since_done_ms = (now - c->done_ns) / 1000000;
+
+	if (!c->is_paused)
+		return false;
+	if (!timeout_ms)
+		return since_done_ms >= UNREAD_MS && !list_is_empty(&c->queue);
+	return since_done_ms >= GRACE_MS && (now - c->began_ns) / 1000000 >= timeout_ms;
+}
+
+/* Somebody inside may take what we saw in the pipe: it is looked at again. The end may come with
+ * the last line here. */
 static void finish_drained(struct context *c)
 {
-	if (exec_drain(c->kernel->exec))
+	if (exec_drain(c->kernel->exec)) {
 		finish_alone(c);
-	else
-		uv_timer_start(&c->timer, context_on_timer, DRAIN_MS, 0);
+		return;
+	}
+	uv_timer_start(&c->timer, context_on_timer, DRAIN_MS, 0);
+	if (!is_read_too_slowly(c))
+		return;
+	c->is_dropping = true;
+	c->is_paused = false;
+	exec_resume(c->kernel->exec);
 }
 
 void context_call_drained(struct context *c)
@@ -306,6 +327,7 @@ int context_call_report(struct context *c, const struct kernel_report *report)
 	if (report->kind == KERNEL_DONE) {
 		uv_timer_stop(&c->timer);
 		c->is_done = true;
+		c->done_ns = uv_hrtime();
 		c->done = report->done;
 		c->is_error = c->is_error || report->done == KERNEL_DONE_ERROR;
 		finish_drained(c);

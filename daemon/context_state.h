@@ -66,6 +66,7 @@ struct context {
 	bool is_error, is_done; /* as its kernel says; then its output is waited for */
 	unsigned crowd_looks;   /* then, after an interrupt: how often there were too many */
 	enum kernel_done done;
+	uint64_t done_ns;
 	bool is_timed_out, is_interrupted; /* the latter: somebody asked for it */
 	unsigned signals;                  /* that were sent to it */
 	bool is_signal_due;                /* ... when its sandbox is awake */

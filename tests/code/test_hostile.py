@@ -364,9 +364,47 @@ def test_slow_reader(g):
     equal((rest[-1][0], rest[-1][1]["reason"]), ("done", "timeout"), rest[-1])
 
 
+# Says that it is done, and only then prints a lot: its end is known, and what it has printed is not read yet.
+DONE_FIRST = """
+import fcntl, os, sys, time
+frame = sys._getframe()
+while 'report' not in frame.f_globals: frame = frame.f_back
+fcntl.fcntl(1, 1031, 1 << 20)
+print('on', flush=True)
+time.sleep(0.5)
+frame.f_globals['report'](is_last=True, done='ok')
+os.write(1, b'x' * (1 << 20))
+"""
+
+
+def begin_unread(g, **options):
+    """Of all that its client has read no more than the first line; its code is done."""
+    stream = begin(g, DONE_FIRST, **options)
+    equal(next(stream)[0], "stdout", "it runs")
+    os.kill(g.berthd.pid, signal.SIGSTOP)
+    time.sleep(1.5)
+    os.kill(g.berthd.pid, signal.SIGCONT)
+    return stream
+
+
+def test_unread_end(g):
+    """A client that does not read the end has the time of its call, or some if others wait."""
+    for options in ({"timeout_ms": 4000}, {}):
+        with begin_unread(g, **options) as unread:
+            started = time.monotonic()
+            equal(out(g, "print('on')"), "on\n", "after it, in the same")
+            check(time.monotonic() - started < 20, options)
+            name, data = list(unread)[-1]
+        equal((name, data["reason"]), ("done", "completed"), data)
+        check("missing" in data["message"], data)
+    with begin_unread(g) as slow:
+        time.sleep(11)
+        check("message" not in list(slow)[-1][1], "nobody else waited")
+
+
 TESTS = [test_streams_replaced, test_bash_broken, test_python_broken, test_javascript_broken, test_forged_reports, test_out_of_reach,
          test_garbage, test_endless_line, test_many_lines, test_others_lines, test_idle_line, test_results_dropped, test_pretended_end,
-         test_broken_pipes, test_dies_unread, test_dies_unseen, test_slow_reader]
+         test_broken_pipes, test_dies_unread, test_dies_unseen, test_slow_reader, test_unread_end]
 
 if __name__ == "__main__":
     main(TESTS)
