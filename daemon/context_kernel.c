@@ -20,7 +20,11 @@
 #define ENV_ARENA_MAX (8 * 1024 * 1024) /* for the environment of a kernel, once */
 /* A report, its strings and the longest of them unescaped. */
 #define REPORT_ARENA_MAX (4 * KERNEL_LINE_MAX + 4 * 1024 * 1024)
-#define UNREAD_IDLE      (4 * 1024) /* of a report, while no call runs: "ready" is shorter */
+/* To read one is work, however short it is: so many bytes of what its sandbox may print at once
+ * (see exec_kept_pull()), which is looked at after so many that are read. */
+#define REPORT_COST  (2 * 1024)
+#define REPORTS_READ (8 * 1024)
+#define UNREAD_IDLE  (4 * 1024) /* of a report, while no call runs: "ready" is shorter */
 
 #define KERNELS "/run/berth/kernels/"
 
@@ -133,6 +137,7 @@ static void take_line(struct kernel *k, struct str line)
 	struct arena arena;
 	struct err err;
 
+	k->sb->pulled_bytes += REPORT_COST;
 	arena_init(&arena, REPORT_ARENA_MAX);
 	if (kernel_report_parse(&arena, line, &report, &err) == 0)
 		take_report(k, &report);
@@ -232,7 +237,8 @@ static ssize_t on_pull(void *arg, enum exec_stream stream, int fd)
 {
 	struct kernel *k = arg;
 	char bytes[EXEC_PIPE_READ];
-	ssize_t n = exec_pipe_read_now(fd, bytes, sizeof(bytes));
+	size_t size = stream == EXEC_REPORTS ? REPORTS_READ : sizeof(bytes);
+	ssize_t n = exec_pipe_read_now(fd, bytes, size);
 	struct str s = {bytes, (size_t)n};
 
 	if (n <= 0)

@@ -402,9 +402,17 @@ def test_unread_end(g):
         check("message" not in list(slow)[-1][1], "nobody else waited")
 
 
+def test_small_reports(g):
+    """Many small reports are work for us that no limit of their sandbox holds: they come no faster than is fair."""
+    code = REPORT % 1 + ("line = b'{\"call\":%d,\"log\":{\"level\":\"\",\"message\":\"\",\"time\":1}}\\n' % number\n"
+                         "start, count = time.monotonic(), 0\nwhile time.monotonic() - start < 3:\n    write(line * 100); count += 100\ncount")
+    count = int(value(g, code))
+    check(count < 3 * 40000, count)
+
+
 TESTS = [test_streams_replaced, test_bash_broken, test_python_broken, test_javascript_broken, test_forged_reports, test_out_of_reach,
          test_garbage, test_endless_line, test_many_lines, test_others_lines, test_idle_line, test_results_dropped, test_pretended_end,
-         test_broken_pipes, test_dies_unread, test_dies_unseen, test_slow_reader, test_unread_end]
+         test_broken_pipes, test_dies_unread, test_dies_unseen, test_slow_reader, test_unread_end, test_small_reports]
 
 if __name__ == "__main__":
     main(TESTS)
