@@ -117,14 +117,12 @@ void context_fail_queue(struct context *c, const struct context_end *end)
 	}
 }
 
-void context_fail_start(struct context *c, int exit_code, const char *why)
+void context_fail_start(struct context *c, const struct context_end *end)
 {
-	struct context_end end = {.reason = CONTEXT_NOT_STARTED, .exit_code = exit_code};
 	struct err err;
 
-	snprintf(end.message, sizeof(end.message), "%s", why);
-	err_set(&err, -ENOEXEC, exit_code == 127 ? ERR_UNSUPPORTED : ERR_EXEC_ERROR, "%s", why);
-	context_fail_queue(c, &end);
+	err_set(&err, -ENOEXEC, end->code, "%s", end->message);
+	context_fail_queue(c, end);
 	context_tell_warm(c, &err);
 	context_discard(c);
 }
@@ -286,8 +284,8 @@ struct context *context_new(struct sandbox *sb, const struct context_settings *s
 		return NULL;
 	}
 	if (!settings->is_quiet && sb->contexts_len >= CONTEXTS_MAX) {
-		err_set(err, -EAGAIN, ERR_CAPACITY_EXCEEDED,
-			"the sandbox has %d contexts: delete one first", CONTEXTS_MAX);
+		err_set(err, -EMFILE, ERR_CONFLICT, "the sandbox has %d contexts: delete one first",
+			CONTEXTS_MAX);
 		return NULL;
 	}
 	err_set(err, -ENOMEM, ERR_INTERNAL, "out of memory");

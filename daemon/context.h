@@ -24,6 +24,8 @@
 #define CONTEXTS_MAX      32 /* of a sandbox */
 #define CONTEXT_QUEUE_MAX 64 /* calls that wait in one */
 
+#define CONTEXT_HEAP_FULL "the heap of JavaScript is full: it may hold a part of limits.memory"
+
 struct context;
 struct context_call;
 
@@ -31,7 +33,7 @@ enum context_reason {
 	CONTEXT_COMPLETED, /* also with an error of the code's: `is_error` */
 	CONTEXT_INTERRUPTED,
 	CONTEXT_TIMEOUT,
-	CONTEXT_OOM,
+	CONTEXT_OOM, /* by SIGKILL; else it is the code's own word: CONTEXT_HEAP_FULL */
 	CONTEXT_CPU_LIMIT,
 	CONTEXT_VIOLATION,   /* a system call that is forbidden here; see daemon/trust.h */
 	CONTEXT_EXITED,      /* the code ended its kernel: exit_code or signal */
@@ -50,6 +52,7 @@ struct context_end {
 	bool is_fresh;    /* the first call of its kernel: what earlier calls left is not there */
 	bool is_replaced; /* its kernel is gone: the next call gets a fresh one */
 	int exit_code, signal;
+	enum err_code code; /* of one that never began: why; ERR_NONE: it may be sent again */
 	uint64_t duration_ms;
 	char message[256]; /* "", or a sentence */
 };
@@ -106,8 +109,8 @@ struct context *context_quiet(struct sandbox *sb, enum kernel_language language)
 /* The default one of the language: made if there is none. */
 struct context *context_default(struct sandbox *sb, enum kernel_language language, struct err *err);
 /*
- * ERR_CONFLICT, ERR_CAPACITY_EXCEEDED. Its kernel starts with its first call, or context_warm(); if
- * that cannot be started and nobody has been told of it yet, it is gone again.
+ * ERR_CONFLICT. Its kernel starts with its first call, or context_warm(); if that cannot be
+ * started and nobody has been told of it yet, it is gone again.
  */
 struct context *context_new(struct sandbox *sb, const struct context_settings *settings,
 			    struct err *err);

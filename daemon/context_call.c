@@ -10,10 +10,13 @@
 #include "daemon/registry.h"
 #include "daemon/sandbox_sleep.h"
 
-#define GRACE_MS 1000        /* after each of two signals */
-#define FEED_MAX (64 * 1024) /* of an order at once */
-#define DRAIN_MS 100
-#define DEAF_MS  1000 /* from its closed stdin to its end, which comes by another way */
+#define GRACE_MS    1000        /* after each of two signals */
+#define FEED_MAX    (64 * 1024) /* of an order at once */
+#define DRAIN_MS    100
+#define UNREAD_MS   10000 /* that others wait for a client that does not read, and has no timeout */
+#define CROWD_MS    100   /* so often, and so many times, until what was interrupted is gone */
+#define CROWD_LOOKS 20
+#define DEAF_MS     1000 /* from its closed stdin to its end, which comes by another way */
 
 static const char *const reason_names[] = {
 	[CONTEXT_COMPLETED] = "completed",
@@ -43,7 +46,7 @@ static void clear(struct context *c)
 	buf_close(&c->order);
 	c->has_call = c->is_error = c->is_done = c->is_timed_out = c->is_interrupted = false;
 	c->is_signal_due = c->is_dropping = c->has_why = c->is_unsent = c->is_deaf = false;
-	c->signals = 0;
+	c->signals = c->crowd_looks = 0;
 	if (!c->is_paused)
 		return;
 	c->is_paused = false;
@@ -60,8 +63,8 @@ void context_call_end(struct context *c, struct context_end *end)
 	c->is_fresh = false;
 	if (c->is_dropping && call && !end->message[0])
 		snprintf(end->message, sizeof(end->message), "%s",
-			 "some of what it printed is missing: the client did not keep up while it "
-			 "was being interrupted");
+			 "some of what it printed is missing: the client did not keep up until the "
+			 "call's time was over");
 	clear(c);
 	if (!call)
 		return;
@@ -96,22 +99,56 @@ static void finish(struct context *c)
 	context_step(c);
 }
 
-/* Somebody inside may take what we saw in the pipe: it is looked at again. */
+/* What the code has started goes on after an interrupt, if it likes, but not a fork bomb: that
+ * would leave nobody else in the sandbox a process, nor a moment. */
+static void finish_alone(struct context *c)
+{
+	if (!c->signals || !exec_crowds(c->kernel->exec))
+		finish(c);
+	else if (++c->crowd_looks < CROWD_LOOKS)
+		uv_timer_start(&c->timer, context_on_timer, CROWD_MS, 0);
+	else
+		kernel_end(c, CONTEXT_INTERRUPTED,
+			   "what it has started leaves the sandbox no processes, so that was ended "
+			   "with its interpreter: the next call gets a fresh one");
+}
+
+/* Its code is done, but not its client, who has had the time that it may have. */
+static bool is_read_too_slowly(const struct context *c)
+{
+	uint64_t now = uv_hrtime(), timeout_ms = c->call ? c->call->timeout_ms : 0;
+	uint64_t since_done_ms = (now - c->done_ns) / 1000000;
+
+	if (!c->is_paused)
+		return false;
+	if (!timeout_ms)
+		return since_done_ms >= UNREAD_MS && !list_is_empty(&c->queue);
+	return since_done_ms >= GRACE_MS && (now - c->began_ns) / 1000000 >= timeout_ms;
+}
+
+/* Somebody inside may take what we saw in the pipe: it is looked at again. The end may come with
+ * the last line here. */
 static void finish_drained(struct context *c)
 {
-	if (exec_drain(c->kernel->exec))
-		finish(c);
-	else
-		uv_timer_start(&c->timer, context_on_timer, DRAIN_MS, 0);
+	if (exec_drain(c->kernel->exec)) {
+		finish_alone(c);
+		return;
+	}
+	uv_timer_start(&c->timer, context_on_timer, DRAIN_MS, 0);
+	if (!is_read_too_slowly(c))
+		return;
+	c->is_dropping = true;
+	c->is_paused = false;
+	exec_resume(c->kernel->exec);
 }
 
 void context_call_drained(struct context *c)
 {
 	if (c->state == CONTEXT_BUSY && c->is_done)
-		finish(c);
+		finish_alone(c);
 }
 
-static void set_lost(struct context_end *ret, const struct exec_end *end)
+void context_end_of(const struct exec_end *end, struct context_end *ret)
 {
 	/* clang-format off */
 	static const enum context_reason reasons[EXEC_REASON_COUNT] = {
@@ -171,11 +208,13 @@ void context_call_lost(struct context *c, const struct exec_end *end)
 		return;
 	if (c->is_done) {
 		set_done(c, &ret);
+		if (c->has_why)
+			snprintf(ret.message, sizeof(ret.message), "%s", c->why_text);
 	} else if (c->has_why && end->reason == EXEC_KILLED) {
 		ret.reason = c->why;
 		snprintf(ret.message, sizeof(ret.message), "%s", c->why_text);
 	} else {
-		set_lost(&ret, end);
+		context_end_of(end, &ret);
 		if (ret.reason == CONTEXT_KILLED && !ret.message[0])
 			say_killed(c, &ret);
 	}
@@ -248,7 +287,7 @@ static void end_deaf(struct context *c)
 
 void context_call_late(struct context *c)
 {
-	struct context_end end = {.reason = CONTEXT_NOT_STARTED};
+	struct context_end end = {.reason = CONTEXT_NOT_STARTED, .code = ERR_PAYLOAD_TOO_LARGE};
 
 	if (c->is_unsent) {
 		snprintf(end.message, sizeof(end.message),
@@ -288,6 +327,7 @@ int context_call_report(struct context *c, const struct kernel_report *report)
 	if (report->kind == KERNEL_DONE) {
 		uv_timer_stop(&c->timer);
 		c->is_done = true;
+		c->done_ns = uv_hrtime();
 		c->done = report->done;
 		c->is_error = c->is_error || report->done == KERNEL_DONE_ERROR;
 		finish_drained(c);
@@ -358,6 +398,7 @@ void context_call_begin(struct context *c)
 	list_remove(&call->link);
 	c->queue_len--;
 	exec_drain(c->kernel->exec); /* what was printed between two calls is dropped */
+	c->kernel->is_heap_full = false;
 	c->state = CONTEXT_BUSY;
 	c->call = call;
 	c->has_call = true;

@@ -1,4 +1,5 @@
 /* The kernels of contexts: each a kept exec, its orders and its reports. */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,7 +9,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon/context_state.h"
-#include "daemon/counts.h"
 #include "daemon/exec_pipe.h"
 #include "daemon/handle_sandbox.h"
 #include "daemon/registry.h"
@@ -20,12 +20,11 @@
 #define ENV_ARENA_MAX (8 * 1024 * 1024) /* for the environment of a kernel, once */
 /* A report, its strings and the longest of them unescaped. */
 #define REPORT_ARENA_MAX (4 * KERNEL_LINE_MAX + 4 * 1024 * 1024)
-/* Of reports that are not complete yet, as memory: in all contexts of a sandbox, and in all there
- * are. Short ones are no matter of others: each has that much for itself. */
-#define UNREAD_MAX     ((size_t)3 * KERNEL_LINE_MAX)
-#define UNREAD_ALL_MAX (4 * UNREAD_MAX)
-#define UNREAD_SHORT   (64 * 1024)
-#define UNREAD_IDLE    (4 * 1024) /* while no call runs: "ready" is shorter */
+/* To read one is work, however short it is: so many bytes of what its sandbox may print at once
+ * (see exec_kept_pull()), which is looked at after so many that are read. */
+#define REPORT_COST  (2 * 1024)
+#define REPORTS_READ (8 * 1024)
+#define UNREAD_IDLE  (4 * 1024) /* of a report, while no call runs: "ready" is shorter */
 
 #define KERNELS "/run/berth/kernels/"
 
@@ -46,26 +45,10 @@ static struct str command_of(enum kernel_language language)
 	}
 }
 
-/* After each change of its line. */
-static void count_unread(struct kernel *k)
-{
-	struct counts *counts = registry_counts(k->sb->registry);
-
-	k->sb->unread_bytes += k->line.size - k->unread;
-	counts->unread_bytes += k->line.size - k->unread;
-	k->unread = k->line.size;
-}
-
-static void drop_line(struct kernel *k)
-{
-	buf_close(&k->line);
-	count_unread(k);
-}
-
 void kernel_free(struct kernel *k)
 {
 	list_remove(&k->link);
-	drop_line(k);
+	kernel_drop_line(k);
 	free(k);
 }
 
@@ -154,24 +137,13 @@ static void take_line(struct kernel *k, struct str line)
 	struct arena arena;
 	struct err err;
 
+	k->sb->pulled_bytes += REPORT_COST;
 	arena_init(&arena, REPORT_ARENA_MAX);
 	if (kernel_report_parse(&arena, line, &report, &err) == 0)
 		take_report(k, &report);
 	else if (!k->marker) /* of an earlier berthd's we may have only the second half */
 		refuse(k, err.sentence);
 	arena_close(&arena);
-}
-
-static bool is_heard(const struct kernel *k)
-{
-	return k->context && k->context->kernel == k && !k->is_over;
-}
-
-static bool is_too_much(const struct kernel *k)
-{
-	return k->sb->unread_bytes > UNREAD_MAX ||
-	       (k->unread > UNREAD_SHORT &&
-		registry_counts(k->sb->registry)->unread_bytes > UNREAD_ALL_MAX);
 }
 
 /* It may have much to say: it has a call, or had one of an earlier berthd. */
@@ -183,20 +155,23 @@ static bool is_talking(const struct kernel *k)
 /* The rest of one that is not complete. */
 static void keep_rest(struct kernel *k, struct str rest)
 {
+	struct kernel *greedy;
+
 	if (!rest.len)
 		return;
-	if (buf_append(&k->line, rest.at, rest.len) < 0)
+	if (kernel_keep_line(k, rest) < 0)
 		refuse(k, "a line that is too long");
-	count_unread(k);
-	if (is_heard(k) && buf_len(&k->line) > UNREAD_IDLE && !is_talking(k))
+	if (kernel_is_heard(k) && buf_len(&k->line) > UNREAD_IDLE && !is_talking(k))
 		refuse(k, "a long line while nothing runs");
-	else if (is_heard(k) && is_too_much(k))
-		refuse(k, "too much at once, with the other contexts");
+	while ((greedy = kernel_find_greedy(k))) {
+		refuse(greedy, "too much at once, with the other contexts");
+		kernel_drop_line(greedy);
+	}
 }
 
 static void take_reports(struct kernel *k, struct str bytes)
 {
-	while (bytes.len && is_heard(k)) {
+	while (bytes.len && kernel_is_heard(k)) {
 		const char *end = memchr(bytes.at, '\n', bytes.len);
 		struct str line = bytes;
 
@@ -211,17 +186,15 @@ static void take_reports(struct kernel *k, struct str bytes)
 			continue;
 		}
 		keep_rest(k, line);
-		if (is_heard(k)) {
-			struct buf whole = k->line;
+		if (kernel_is_heard(k)) {
+			struct buf whole = kernel_take_line(k);
 
-			buf_init(&k->line, KERNEL_LINE_MAX - 1);
-			count_unread(k);
 			take_line(k, (struct str){buf_at(&whole), buf_len(&whole)});
 			buf_close(&whole);
 		}
 	}
-	if (!is_heard(k))
-		drop_line(k);
+	if (!kernel_is_heard(k))
+		kernel_drop_line(k);
 }
 
 /* --- what it prints --- */
@@ -238,15 +211,40 @@ static void keep_said(struct kernel *k, struct str bytes)
 	}
 }
 
+/* The last words of V8: it has its own limit, which it takes from the sandbox's. They may come in
+ * two pieces. */
+static void look_for_heap(struct kernel *k, struct str bytes)
+{
+	static const char words[] = "heap out of memory";
+	char joined[2 * sizeof(k->tail)], *end;
+	size_t n = bytes.len < sizeof(k->tail) ? bytes.len : sizeof(k->tail);
+
+	static_assert(sizeof(k->tail) == sizeof(words) - 2, "all but the last of them");
+	end = mempcpy(mempcpy(joined, k->tail, k->tail_len), bytes.at, n);
+	if (memmem(joined, (size_t)(end - joined), words, sizeof(words) - 1) ||
+	    memmem(bytes.at, bytes.len, words, sizeof(words) - 1))
+		k->is_heap_full = true;
+	if (bytes.len > n) {
+		memcpy(joined, bytes.at + bytes.len - n, n);
+		end = joined + n;
+	}
+	k->tail_len =
+		(size_t)(end - joined) < sizeof(k->tail) ? (size_t)(end - joined) : sizeof(k->tail);
+	memcpy(k->tail, end - k->tail_len, k->tail_len);
+}
+
 static ssize_t on_pull(void *arg, enum exec_stream stream, int fd)
 {
 	struct kernel *k = arg;
 	char bytes[EXEC_PIPE_READ];
-	ssize_t n = exec_pipe_read_now(fd, bytes, sizeof(bytes));
+	size_t size = stream == EXEC_REPORTS ? REPORTS_READ : sizeof(bytes);
+	ssize_t n = exec_pipe_read_now(fd, bytes, size);
 	struct str s = {bytes, (size_t)n};
 
 	if (n <= 0)
 		return n < 0 ? -errno : 0;
+	if (stream == EXEC_STDERR)
+		look_for_heap(k, s);
 	if (stream == EXEC_REPORTS)
 		take_reports(k, s);
 	else if (k->context && k->context->kernel == k && k->is_ready)
@@ -260,7 +258,7 @@ static void on_drained(void *arg)
 {
 	struct kernel *k = arg;
 
-	if (is_heard(k))
+	if (kernel_is_heard(k))
 		context_call_drained(k->context);
 }
 
@@ -268,7 +266,7 @@ static void on_stdin_ready(void *arg)
 {
 	struct kernel *k = arg;
 
-	if (is_heard(k))
+	if (kernel_is_heard(k))
 		context_call_feed(k->context);
 }
 
@@ -279,39 +277,85 @@ static const char *program_of(enum kernel_language language)
 	return language == KERNEL_PYTHON ? "python3" : language == KERNEL_BASH ? "bash" : "node";
 }
 
-static void fail_start(struct context *c, const struct kernel *k, const struct exec_end *end)
+/* A limit that it met before it was ready; ERR_NONE: it was none. */
+static enum err_code limit_met(const struct exec_end *end)
 {
-	char text[256];
+	switch (end->reason) {
+	case EXEC_OOM:
+		return ERR_MEMORY_LIMIT;
+	case EXEC_CPU_LIMIT:
+		return ERR_CPU_LIMIT;
+	case EXEC_VIOLATION:
+		return ERR_EXEC_ERROR;
+	default:
+		return ERR_NONE;
+	}
+}
+
+static void say_not_started(const struct kernel *k, const struct exec_end *end, char *text,
+			    size_t size)
+{
+	const struct context *c = k->context;
 
 	if (c->has_why)
-		snprintf(text, sizeof(text), "%s", c->why_text);
+		snprintf(text, size, "%s", c->why_text);
 	else if (end->reason == EXEC_NOT_STARTED && end->exit_code == 127)
-		snprintf(text, sizeof(text),
-			 "the image has no %s: install it, or use an image that has it",
+		snprintf(text, size, "the image has no %s: install it, or use an image that has it",
 			 program_of(c->language));
 	else if (end->message[0])
-		snprintf(text, sizeof(text), "%s", end->message);
+		snprintf(text, size, "%s", end->message);
 	else
-		snprintf(text, sizeof(text), "%s ended before it was ready%s%s",
-			 program_of(c->language), k->said_len ? ": " : "", k->said);
-	c->has_why = false;
-	context_fail_start(c, end->exit_code, text);
+		snprintf(text, size, "%s ended before it was ready%s%s", program_of(c->language),
+			 k->said_len ? ": " : "", k->said);
+}
+
+static void fail_start(const struct kernel *k, const struct exec_end *end)
+{
+	struct context_end ret = {
+		.reason = CONTEXT_NOT_STARTED,
+		.exit_code = end->exit_code,
+		.code = end->exit_code == 127 ? ERR_UNSUPPORTED : ERR_EXEC_ERROR,
+	};
+
+	if (limit_met(end)) {
+		context_end_of(end, &ret);
+		ret.code = limit_met(end);
+	} else {
+		say_not_started(k, end, ret.message, sizeof(ret.message));
+	}
+	k->context->has_why = false;
+	context_fail_start(k->context, &ret);
+}
+
+/* V8 aborts then. */
+static bool is_heap_full(const struct kernel *k, const struct exec_end *end)
+{
+	enum kernel_language language = k->context->language;
+
+	return k->is_heap_full && end->reason == EXEC_SIGNALED &&
+	       (end->signal == SIGABRT || end->signal == SIGTRAP) &&
+	       (language == KERNEL_JAVASCRIPT || language == KERNEL_TYPESCRIPT);
 }
 
 /* Calls cannot use it any more. */
-static void part(struct kernel *k, const struct exec_end *end)
+static void part(struct kernel *k, const struct exec_end *exec_end)
 {
+	struct exec_end end = *exec_end;
 	struct context *c = k->context;
 	bool was_starting = !k->marker && !c->has_call &&
 			    (c->state == CONTEXT_STARTING || !k->is_ready || !k->is_stored);
 
+	if (is_heap_full(k, exec_end)) {
+		end.reason = EXEC_OOM;
+		snprintf(end.message, sizeof(end.message), "%s", CONTEXT_HEAP_FULL);
+	}
 	uv_timer_stop(&c->timer);
 	c->kernel = NULL;
 	c->state = CONTEXT_ABSENT;
 	if (was_starting && !c->is_leaving)
-		fail_start(c, k, end);
+		fail_start(k, &end);
 	else
-		context_call_lost(c, end);
+		context_call_lost(c, &end);
 	c->has_why = false;
 }
 
@@ -321,7 +365,7 @@ static void on_started(void *arg, uint32_t pid)
 	struct context *c = k->context;
 
 	k->pid = pid;
-	if (!is_heard(k) || k->marker || c->state != CONTEXT_STARTING)
+	if (!kernel_is_heard(k) || k->marker || c->state != CONTEXT_STARTING)
 		return;
 	c->fact.generation = k->generation;
 	c->fact.exec = k->number;
@@ -402,6 +446,7 @@ static void fail_soon(struct context *c, const struct err *err)
 {
 	snprintf(c->why_text, sizeof(c->why_text), "%.*s", (int)sizeof(c->why_text) - 1,
 		 err->sentence);
+	c->why_code = err->code;
 	c->state = CONTEXT_STARTING;
 	uv_timer_start(&c->timer, context_on_timer, 0, 0);
 }
@@ -477,13 +522,24 @@ void kernel_recover(struct kernel *k)
 	uv_timer_start(&k->context->timer, context_on_timer, RECOVER_MS, 0);
 }
 
+/* See fail_soon(). */
+static void fail_now(struct context *c)
+{
+	struct context_end end = {
+		.reason = CONTEXT_NOT_STARTED, .exit_code = 126, .code = c->why_code};
+
+	snprintf(end.message, sizeof(end.message), "%s", c->why_text);
+	c->state = CONTEXT_ABSENT;
+	context_fail_start(c, &end);
+	context_step(c);
+}
+
 void kernel_late(struct context *c)
 {
 	struct kernel *k = c->kernel;
 
 	if (!k) {
-		c->state = CONTEXT_ABSENT;
-		context_fail_start(c, 126, c->why_text);
+		fail_now(c);
 	} else if (k->marker && !k->is_asked) {
 		k->is_asked = true;
 		kernel_interrupt(k);

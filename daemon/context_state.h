@@ -1,6 +1,7 @@
 /*
  * What the files of a context share: context.c has its life, context_kernel.c that of its kernels,
- * context_call.c gives calls to them. Nobody else looks inside.
+ * context_unread.c bounds what these say, context_call.c gives calls to them. Nobody else looks
+ * inside.
  */
 #ifndef BERTH_DAEMON_CONTEXT_STATE_H
 #define BERTH_DAEMON_CONTEXT_STATE_H
@@ -30,6 +31,7 @@ struct kernel {
 	uint32_t pid;
 	struct buf line; /* a report that is not complete yet */
 	size_t unread;   /* what that counts for */
+	uint64_t line_since_ms;
 	char said[160];  /* on stderr before it was ready: why it is not */
 	uint64_t marker; /* adopted: the call of ours that says that all others are done; else 0 */
 	bool is_ready;   /* it has said so */
@@ -37,6 +39,9 @@ struct kernel {
 	bool is_asked;   /* adopted: it was interrupted */
 	bool is_over;    /* what it says is dropped */
 	size_t said_len;
+	char tail[17]; /* the last of its stderr */
+	size_t tail_len;
+	bool is_heap_full; /* as it has said there since its call began */
 };
 
 struct context {
@@ -59,7 +64,9 @@ struct context {
 	bool is_unsent;         /* it is too long */
 	bool is_deaf;           /* nobody reads its stdin */
 	bool is_error, is_done; /* as its kernel says; then its output is waited for */
+	unsigned crowd_looks;   /* then, after an interrupt: how often there were too many */
 	enum kernel_done done;
+	uint64_t done_ns;
 	bool is_timed_out, is_interrupted; /* the latter: somebody asked for it */
 	unsigned signals;                  /* that were sent to it */
 	bool is_signal_due;                /* ... when its sandbox is awake */
@@ -68,6 +75,7 @@ struct context {
 	bool has_why;
 	enum context_reason why;
 	char why_text[240];
+	enum err_code why_code; /* of one that could not even be asked for */
 
 	bool is_barred; /* a signal may still be on its way to its kernel: no call begins */
 	struct list queue;
@@ -92,7 +100,7 @@ void context_on_timer(uv_timer_t *timer);
 /* Tells who waits for it that it is ready, or why it cannot be. */
 void context_tell_warm(struct context *c, const struct err *err);
 /* Whoever waits in it is told. */
-void context_fail_start(struct context *c, int exit_code, const char *why);
+void context_fail_start(struct context *c, const struct context_end *end);
 void context_fail_queue(struct context *c, const struct context_end *end);
 /* Nobody was told of it, and nobody waits in it. */
 void context_discard(struct context *c);
@@ -118,6 +126,21 @@ void kernel_interrupt(struct kernel *k);
 /* Of those it has, or had, the next behind `node` on sandbox's list. */
 struct kernel *kernel_after(const struct context *c, struct list *node);
 
+/* --- context_unread.c --- */
+
+/* What it says is for the call that runs. */
+bool kernel_is_heard(const struct kernel *k);
+/* More of its line. -EMSGSIZE, -ENOMEM: not all of it is there. */
+int kernel_keep_line(struct kernel *k, struct str bytes);
+/* What it has of it: the caller's. */
+struct buf kernel_take_line(struct kernel *k);
+void kernel_drop_line(struct kernel *k);
+/*
+ * Whose line has to be dropped, as all together hold more than they may, now that `k` has more of
+ * its own. NULL: none.
+ */
+struct kernel *kernel_find_greedy(const struct kernel *k);
+
 /* --- context_call.c --- */
 
 /* The first in the queue. */
@@ -132,6 +155,8 @@ void context_call_late(struct context *c);
 void context_call_feed(struct context *c);
 /* Its sandbox is awake: what was to be signalled is. */
 void context_call_signal(struct context *c);
+/* What it means that a kernel has ended so. */
+void context_end_of(const struct exec_end *end, struct context_end *ret);
 /* The call that runs, if one does, ended with its kernel. */
 void context_call_lost(struct context *c, const struct exec_end *end);
 void context_call_end(struct context *c, struct context_end *end);

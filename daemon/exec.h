@@ -152,6 +152,9 @@ void exec_signal(struct exec *exec, int signal);
 bool exec_drain(struct exec *exec);
 /* Of all that is in its group, in bytes; negative: that cannot be known. */
 int64_t exec_memory(const struct exec *exec);
+/* Its sandbox can hardly have more processes, and most of them are in its group: as far as that can
+ * be known, which it cannot without groups. */
+bool exec_crowds(const struct exec *exec);
 /* berthd stops, or the owner goes: nothing is called any more, the exec lives on with init. */
 void exec_leave(struct exec *exec);
 /* Its end is stored: init need not tell it again. Until then a kept exec takes init's room. */

@@ -289,13 +289,7 @@ static void on_report(struct context_call *call, const struct kernel_report *rep
 /* Nothing was answered yet: it is said by the status. */
 static void set_err(const struct context_end *end, struct err *err)
 {
-	enum err_code code = ERR_UNAVAILABLE;
-
-	if (end->reason == CONTEXT_NOT_STARTED)
-		code = end->exit_code == 127 ? ERR_UNSUPPORTED
-		       : end->exit_code      ? ERR_EXEC_ERROR
-					     : ERR_PAYLOAD_TOO_LARGE;
-	err_set(err, -ECANCELED, code, "%s",
+	err_set(err, -ECANCELED, end->code ? end->code : ERR_UNAVAILABLE, "%s",
 		end->message[0] ? end->message : "the call was ended before it began");
 }
 

@@ -309,9 +309,10 @@ static void start(struct exec_call *c)
 	s = session_find(c->sb, c->session);
 	if (!s)
 		r = session_new(c->sb, &fact, &s, &err);
-	if (r == 0)
+	if (r == 0) {
 		hold_begin(&c->hold, c->sb, HOLD_REQUEST);
-	r = session_enter(s, &c->turn, &err);
+		r = session_enter(s, &c->turn, &err);
+	}
 	if (r < 0)
 		fail(c, &err);
 }

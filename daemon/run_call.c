@@ -3,7 +3,6 @@
  * its tests. What the kernel says is the word of the code: it can only harm its own run. Verdicts
  * are made by run_judge.c, of what came back; what was expected never leaves berthd.
  */
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -139,28 +138,6 @@ static bool count_output(struct run *run, size_t len)
 	return !run->is_ending;
 }
 
-/* The last words of V8: it has its own limit, which it takes from the sandbox's. They may come in
- * two pieces. */
-static void look_for_heap(struct run *run, struct str bytes)
-{
-	static const char words[] = "heap out of memory";
-	char joined[2 * sizeof(run->tail)], *end;
-	size_t n = bytes.len < sizeof(run->tail) ? bytes.len : sizeof(run->tail);
-
-	static_assert(sizeof(run->tail) == sizeof(words) - 2, "all but the last of them");
-	end = mempcpy(mempcpy(joined, run->tail, run->tail_len), bytes.at, n);
-	if (memmem(joined, (size_t)(end - joined), words, sizeof(words) - 1) ||
-	    memmem(bytes.at, bytes.len, words, sizeof(words) - 1))
-		run->is_heap_full = true;
-	if (bytes.len > n) {
-		memcpy(joined, bytes.at + bytes.len - n, n);
-		end = joined + n;
-	}
-	run->tail_len = (size_t)(end - joined) < sizeof(run->tail) ? (size_t)(end - joined)
-								   : sizeof(run->tail);
-	memcpy(run->tail, end - run->tail_len, run->tail_len);
-}
-
 static void on_output(struct context_call *call, bool is_stderr, struct str bytes)
 {
 	struct run *run = container_of(call, struct run, call);
@@ -169,8 +146,6 @@ static void on_output(struct context_call *call, bool is_stderr, struct str byte
 		return;
 	run_log_output(run->log, is_stderr, bytes, registry_now_ms());
 	tell_said(run);
-	if (is_stderr)
-		look_for_heap(run, bytes);
 	count_output(run, bytes.len);
 }
 

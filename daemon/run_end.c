@@ -28,10 +28,6 @@ static struct verdict verdict_of_exit(const struct run *run, const struct contex
 
 	if (end->signal == SIGKILL && sb && sandbox_oom_kills(sb) > 0)
 		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT, NULL};
-	if (run->is_heap_full && (end->signal == SIGABRT || end->signal == SIGTRAP))
-		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT,
-					"the heap of JavaScript is full: it may hold a part of "
-					"limits.memory"};
 	return (struct verdict){RUN_FAILED, RUN_CODE_ERROR,
 				"the code ended its process before it returned"};
 }
@@ -40,7 +36,8 @@ static struct verdict verdict_of(const struct run *run, const struct context_end
 {
 	switch (end->reason) {
 	case CONTEXT_OOM:
-		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT, NULL};
+		return (struct verdict){RUN_FAILED, RUN_SANDBOX_MEMORY_LIMIT,
+					end->signal == SIGKILL ? NULL : CONTEXT_HEAP_FULL};
 	case CONTEXT_CPU_LIMIT:
 		return (struct verdict){RUN_FAILED, RUN_SANDBOX_CPU_LIMIT,
 					"the code has used up its limits.cpu_time_ms"};

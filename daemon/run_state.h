@@ -77,9 +77,7 @@ struct run {
 	struct str value, error; /* the first two, as JSON; "": none came */
 	bool has_begun;
 	bool is_checked; /* its code is good, and may have run */
-	bool is_disk_suspect, is_heap_full;
-	char tail[17]; /* the last of its stderr */
-	size_t tail_len;
+	bool is_disk_suspect;
 };
 
 /* Its end is decided: the first one counts. `error` is "", or a JSON text that stays. */

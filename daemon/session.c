@@ -463,7 +463,7 @@ int session_new(struct sandbox *sb, const struct session_fact *fact, struct sess
 		struct err *err)
 {
 	if (sb->sessions_len >= SESSIONS_MAX)
-		return err_set(err, -EAGAIN, ERR_CAPACITY_EXCEEDED,
+		return err_set(err, -EMFILE, ERR_CONFLICT,
 			       "the sandbox has %d sessions: delete one first", SESSIONS_MAX);
 	*ret = make(sb, fact);
 	if (!*ret)

@@ -33,7 +33,7 @@ struct session_wait {
 
 /* NULL: there is none. */
 struct session *session_find(struct sandbox *sb, struct str id);
-/* Not stored before its shell runs. "" for one of ours. ERR_CONFLICT, ERR_CAPACITY_EXCEEDED. */
+/* Not stored before its shell runs. "" for one of ours. ERR_CONFLICT. */
 int session_new(struct sandbox *sb, const struct session_fact *fact, struct session **ret,
 		struct err *err);
 /* What is told of it. */

@@ -12,6 +12,7 @@ sys.path.insert(0, HERE)
 from code_api import begin, check_kept, contexts, delete, make, run, value  # noqa: E402
 from greed import greedy  # noqa: E402
 from ground import check, equal, is_alive, main, needs_cgroups, needs_root, only, until  # noqa: E402
+from run_api import fails  # noqa: E402
 
 QUEUE_MAX = 64  # calls that may wait in a context
 SPIN = {"python": "while True: pass", "javascript": "for (;;);", "typescript": "for (;;);", "bash": "while :; do :; done"}
@@ -81,12 +82,79 @@ def test_memory_refused(g):
 
 
 def test_heap_of_node(g):
-    """V8 ends node when its heap is full: its last words are there, and how it ended."""
+    """V8 ends node when its heap is full: its last words are there, and that is why it ended; words alone are no reason."""
     make(g, id="c", language="javascript", env={"NODE_OPTIONS": "--max-old-space-size=48"})
     answer = run(g, "const all = []; for (let i = 0; ; i++) all.push({i, a: [i]});", context="c", timeout_ms=120000)
-    equal((answer["reason"], answer["signal"], answer["exit_code"], answer["replaced"]), ("exited", 6, 134, True), answer)
-    check("heap out of memory" in answer["stderr"], answer)
+    equal((answer["reason"], answer["signal"], answer["replaced"]), ("oom", 6, True), answer)
+    check("heap of JavaScript" in answer["message"] and "heap out of memory" in answer["stderr"], answer)
     is_fresh(g, "c", "'all' in globalThis")
+    equal(run(g, "console.error('heap out of memory')", context="c")["reason"], "completed", "words alone")
+    for options, code in (({"context": "c"}, "process.abort()"),
+                          ({}, "import os, sys\nprint('heap out of memory', file=sys.stderr, flush=True)\nos.abort()")):
+        answer = run(g, code, **options)
+        equal((answer["reason"], answer["signal"]), ("exited", 6), answer)
+
+
+# An interpreter that is as the file says, when there is one.
+OWN = """#!/bin/sh
+[ ! -e /workspace/how ] || . /workspace/how
+exec /usr/bin/python3 "$@"
+"""
+
+
+def own_interpreter(g):
+    """A context whose interpreter does at its start what the file says that this writes."""
+    def write(path, text, mode):
+        equal(g.request("PUT", f"/v1/sandbox/a/file/workspace/{path}?mode={mode}", text.encode()).status // 100, 2, path)
+    write("bin/python3", OWN, "0755")
+    make(g, id="c", language="python", env={"PATH": "/workspace/bin:/usr/bin:/bin"})
+
+    run(g, "import os\nos._exit(0)", context="c")
+    return lambda how: write("how", how, "0644")
+
+
+def test_start_fails(g):
+    """An interpreter that ends before it is ready is told as that, whatever its status is."""
+    become = own_interpreter(g)
+    for how, status, code in (("exit 0", 502, "exec_error"), ("exit 3", 502, "exec_error"), ("", 200, None)):
+        become(how)
+        equal(run(g, "1", status=status, context="c").get("code"), code, how)
+
+
+def test_never_asked_for(g):
+    """One that cannot even be asked for, as its environment would be too large, is told so, and holds nothing awake."""
+    make(g, id="c", language="python", env={f"A{i}": "x" * 124000 for i in range(15)})
+    run(g, "import os\nos._exit(0)", context="c")
+    settings(g, env={f"B{i}": "x" * 130000 for i in range(2)})
+    refused = run(g, "1", status=400, context="c")
+    equal(refused["code"], "invalid_request", refused)
+    check(refused["error"].startswith("env: "), refused)
+    until(lambda: not g.sandbox("a")["holds"], "no holds after it")
+    settings(g, env={})
+    equal(value(g, "1", context="c"), "1", "after it")
+
+
+@needs_cgroups
+def test_limits_at_start(g):
+    """A limit that is met before an interpreter is ready is told as what it is."""
+    settings(g, limits={"memory": "64M"})
+    own_interpreter(g)("exec /usr/bin/python3 -c 'x = b\"x\" * (1 << 30)'")
+    path = {"PATH": "/workspace/bin:/usr/bin:/bin"}
+    for refused in (make(g, status=507, language="python", env=path), run(g, "1", status=507, context="c")):
+        equal(refused["code"], "memory_limit", refused)
+        check("limits.memory" in refused["error"], refused)
+    until(lambda: not g.sandbox("a")["holds"], "no holds after it")
+    for _ in range(3):
+        error = fails(g, "1", "SANDBOX_CPU_LIMIT", "javascript", limits={"cpu_time_ms": 15})
+        check("limits.cpu_time_ms" in error["message"], error)
+
+
+def test_violation_at_start(g):
+    """So is a forbidden system call."""
+    settings(g, trust="low")
+    own_interpreter(g)("exec /usr/bin/python3 -c 'import ctypes; ctypes.CDLL(None).syscall(165, 0, 0, 0, 0, 0)'")
+    refused = run(g, "1", status=502, context="c")
+    check("forbidden" in refused["error"], refused)
 
 
 @needs_root
@@ -224,8 +292,30 @@ def test_timeouts_in_children(g):
         delete(g, language)
 
 
-TESTS = [test_cpu_limit, test_memory_limit, test_memory_refused, test_heap_of_node, test_sandbox_killed,
-         test_interpreter_killed, test_queue, test_memory_of_each, test_timeouts_in_children]
+@needs_cgroups
+def test_fork_bomb(g):
+    """A fork bomb that does not heed an interrupt ends with its interpreter; many processes that do are no bomb."""
+    settings(g, limits={"pids": 64})
+    make(g, id="other", language="python")
+    run(g, "x = 1", context="other")
+    bomb = ("import os, time\nif os.fork() == 0:\n    os.setsid()\n    while True:\n        try: os.fork()\n"
+            "        except OSError: time.sleep(0.01)\ntime.sleep(600)")
+    answer = run(g, bomb, timeout_ms=500)
+    equal((answer["reason"], answer["replaced"]), ("timeout", True), answer)
+    check("processes" in answer["message"], answer)
+    until(lambda: g.get("/v1/sandbox/a/stats").json()["usage"]["pids"] < 8, "its end")
+    is_fresh(g, "default-python")
+    check_kept(g, "other", "x", "1")
+    many = "import subprocess, time\nx = 2\nfor i in range(%d): subprocess.Popen(['sleep', '600'], start_new_session=%s)\ntime.sleep(600)"
+    for count, session in ((58, False), (40, True)):
+        answer = run(g, many % (count, session), context="other", timeout_ms=1500)
+        equal((answer["reason"], answer["replaced"]), ("timeout", False), answer)
+    check_kept(g, "other", "x", "2")
+
+
+TESTS = [test_cpu_limit, test_memory_limit, test_memory_refused, test_heap_of_node, test_start_fails, test_never_asked_for,
+         test_limits_at_start, test_violation_at_start, test_sandbox_killed, test_interpreter_killed, test_queue,
+         test_memory_of_each, test_timeouts_in_children, test_fork_bomb]
 
 if __name__ == "__main__":
     main(TESTS)

@@ -335,7 +335,7 @@ def test_many(g):
     """There are only so many contexts, and so many who wait in one."""
     for i in range(32):
         make(g, id=f"c{i}", language="bash")
-    equal(make(g, status=503, language="bash")["code"], "capacity_exceeded", "too many")
+    equal(make(g, status=409, language="bash")["code"], "conflict", "too many")
     stats = g.get("/v1/sandbox/a/stats").json()["contexts"]
     equal(len(stats), 32, "stats")
     for i in range(32):

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -234,6 +235,40 @@ def test_many_lines(g):
     equal(value(g, "1", context=ended[0]), "1", "one that was refused")
 
 
+# A report of the call that runs, with room for so many bytes; `write` writes all of what it is given.
+REPORT = FIND + """
+import gc, time
+number = next(o.call for o in gc.get_objects() if isinstance(o, type) and isinstance(getattr(o, 'call', None), int))
+def write(line):
+    while line: line = line[os.write(pipe, line):]
+line = b'{"call":%%d,"result":{"text":"' %% number + b'x' * %d + b'"}}\\n'
+"""
+
+
+def test_others_lines(g):
+    """Lines that have no end are at the cost of those who hold them, and of nobody who has more to say."""
+    hold = REPORT % (9 << 20) + "write(line[:-1])\nprint('on', flush=True)\ntime.sleep(600)"
+    names = [(f"b{n}", f"c{i}") for n in range(6) for i in range(2)]  # all that may be held
+    for name, context in names:
+        make(g, id=context, language="python", sandbox=name)
+    calls = [begin(g, hold, context=context, sandbox=name) for name, context in names]
+    equal([next(c)[0] for c in calls], ["stdout"] * len(calls), "they hold")
+    answer = run(g, REPORT % (3 << 20) + "write(line)")
+    equal((answer["reason"], len(answer["results"])), ("completed", 1), "a little more")
+    time.sleep(6)  # no line takes that long
+    slow = REPORT % (9 << 20) + ("write(line[:-1])\nprint('on', flush=True)\n"
+                                 "while not os.path.exists('/workspace/on'): time.sleep(0.01)\nwrite(line[-1:])")
+    own = [begin(g, slow, context=make(g, id=f"c{i}", language="python")["id"]) for i in range(3)]
+    equal([next(c)[0] for c in own], ["stdout"] * 3, "more than any of them")
+    run(g, "open('/workspace/on', 'w')")
+    ends = [list(c)[-1] for c in own]
+    equal([(name, data["reason"]) for name, data in ends], [("done", "completed")] * 3, ends)
+    ended = [name for name in names if contexts(g, name[0])[name[1]]["state"] == "absent"]
+    equal(len(ended), 3, ended)
+    for call in calls:
+        call.close()
+
+
 def test_idle_line(g):
     """A kernel without a call has nothing to say that is long."""
     late = FIND + ("import threading, time\ndef late():\n    time.sleep(0.3)\n    os.write(pipe, b'x' * 40000)\n    time.sleep(600)\n"
@@ -329,9 +364,55 @@ def test_slow_reader(g):
     equal((rest[-1][0], rest[-1][1]["reason"]), ("done", "timeout"), rest[-1])
 
 
+# Says that it is done, and only then prints a lot: its end is known, and what it has printed is not read yet.
+DONE_FIRST = """
+import fcntl, os, sys, time
+frame = sys._getframe()
+while 'report' not in frame.f_globals: frame = frame.f_back
+fcntl.fcntl(1, 1031, 1 << 20)
+print('on', flush=True)
+time.sleep(0.5)
+frame.f_globals['report'](is_last=True, done='ok')
+os.write(1, b'x' * (1 << 20))
+"""
+
+
+def begin_unread(g, **options):
+    """Of all that its client has read no more than the first line; its code is done."""
+    stream = begin(g, DONE_FIRST, **options)
+    equal(next(stream)[0], "stdout", "it runs")
+    os.kill(g.berthd.pid, signal.SIGSTOP)
+    time.sleep(1.5)
+    os.kill(g.berthd.pid, signal.SIGCONT)
+    return stream
+
+
+def test_unread_end(g):
+    """A client that does not read the end has the time of its call, or some if others wait."""
+    for options in ({"timeout_ms": 4000}, {}):
+        with begin_unread(g, **options) as unread:
+            started = time.monotonic()
+            equal(out(g, "print('on')"), "on\n", "after it, in the same")
+            check(time.monotonic() - started < 20, options)
+            name, data = list(unread)[-1]
+        equal((name, data["reason"]), ("done", "completed"), data)
+        check("missing" in data["message"], data)
+    with begin_unread(g) as slow:
+        time.sleep(11)
+        check("message" not in list(slow)[-1][1], "nobody else waited")
+
+
+def test_small_reports(g):
+    """Many small reports are work for us that no limit of their sandbox holds: they come no faster than is fair."""
+    code = REPORT % 1 + ("line = b'{\"call\":%d,\"log\":{\"level\":\"\",\"message\":\"\",\"time\":1}}\\n' % number\n"
+                         "start, count = time.monotonic(), 0\nwhile time.monotonic() - start < 3:\n    write(line * 100); count += 100\ncount")
+    count = int(value(g, code))
+    check(count < 3 * 40000, count)
+
+
 TESTS = [test_streams_replaced, test_bash_broken, test_python_broken, test_javascript_broken, test_forged_reports, test_out_of_reach,
-         test_garbage, test_endless_line, test_many_lines, test_idle_line, test_results_dropped, test_pretended_end,
-         test_broken_pipes, test_dies_unread, test_dies_unseen, test_slow_reader]
+         test_garbage, test_endless_line, test_many_lines, test_others_lines, test_idle_line, test_results_dropped, test_pretended_end,
+         test_broken_pipes, test_dies_unread, test_dies_unseen, test_slow_reader, test_unread_end, test_small_reports]
 
 if __name__ == "__main__":
     main(TESTS)

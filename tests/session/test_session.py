@@ -17,6 +17,7 @@ from ground import (IS_SANITIZED, Events, at_once, body_of, check, comm_of, equa
                     main, memory_of, only, result_of, until)
 
 SHELLS = {"bash": "bash", "busybox": "/workspace/ash", "dash": "dash"}
+SESSIONS_MAX = 64
 MANY = int(os.environ.get("BERTH_SESSION_EXECS", "300"))
 
 
@@ -404,6 +405,18 @@ def test_routes(g):
     equal((reply.status, reply.json()["code"]), (400, "invalid_request"), "detached in a session")
 
 
+def test_too_many(g):
+    """One session too many is refused, whether it is made or its first command is sent; waiting would not help."""
+    for i in range(SESSIONS_MAX):
+        make(g, id=f"s{i}", shell="sh")
+    reply = g.request("POST", "/v1/sandbox/a/session", {"id": "more"})
+    for answer in (reply.json(), run(g, "more", "true", status=409)):
+        equal(answer["code"], "conflict", answer)
+        check(f"{SESSIONS_MAX} sessions" in answer["error"], answer)
+    equal((reply.status, reply.headers.get("Retry-After")), (409, None), reply)
+    equal(out(g, "s0", "echo on"), "on\n", "one that is there")
+
+
 def test_feeder(g):
     """[1] [2] Commands see their streams only; what stands between shell and init cannot be written, nor wedged."""
     equal(out(g, "s", "exec ls /proc/self/fd").split(), ["0", "1", "2", "3"], "descriptors")
@@ -492,4 +505,4 @@ if __name__ == "__main__":
     main([test_state_lasts, test_own_env_and_cwd, test_bytes, test_errors, test_shell_ends, test_shell_harmed,
           test_environment, test_shell_killed_meanwhile, test_shell_missed, test_timeouts, test_memory,
           test_stopped_while_ending, test_slow_reader, test_queue, test_survivors, test_not_stored, test_routes,
-          test_feeder, test_berthd_killed, test_sleep, test_many])
+          test_too_many, test_feeder, test_berthd_killed, test_sleep, test_many])
