@@ -48,10 +48,11 @@ def test_run_of_an_expression(kernel):
 def test_run_values(kernel):
     """A value is JSON, or it is an error that says why not."""
     for code, value in [("null", None), ("'ä'", "ä"), ("new Date(0)", "1970-01-01T00:00:00.000Z"),
-                        ("[undefined]", [None])]:
+                        ("[undefined]", [None]), ("Buffer.from('a')", {"type": "Buffer", "data": [97]})]:
         equal(value_of(kernel, f"module.exports = () => ({code})"), value, code)
     for code, word in [("[1, NaN]", "NaN"), ("new Map()", "Map"), ("1n", "BigInt"), ("({ a: [1n] })", "BigInt"), ("() => 1", "function"), ("({ f() {} })", "function"),
-                       ("Symbol()", "symbol"), ("(() => { const o = {}; o.o = o; return o })()", "circular")]:
+                       ("Symbol()", "symbol"), ("Uint8Array.of(1)", "TypedArray"), ("[new Float64Array(2)]", "[0], a value of type TypedArray"),
+                       ("(() => { const o = {}; o.o = o; return o })()", "circular")]:
         kernel.load(f"module.exports = () => ({code})").ok()
         call = kernel.invoke()
         check(word in call.failed("TypeError")["message"] and call.value is None, code, call.reports)
