@@ -4,8 +4,8 @@
 
 const vm = require('vm');
 const {
-	apply, keys, isArray, text, stringify, hasOwn, push, join, indexOf, exec, utf8, base64, byteLength, SavedBytes,
-	isView, bufferOf, own, quietly, global, settled,
+	apply, keys, isArray, text, stringify, hasOwn, push, join, indexOf, startsWith, exec, utf8, base64, byteLength,
+	SavedBytes, isView, bufferOf, own, quietly, global, settled,
 } = require('./javascript_saved.cjs');
 const { state } = require('./javascript_state.cjs');
 const { cut, textOf, shown } = require('./javascript_texts.cjs');
@@ -49,7 +49,9 @@ function loadScript(call, source, code)
 {
 	const module = newModule(call.file);
 	// Compiled for a look first: what is no code at all is not begun with.
-	const looked = '(async () => {' + prepared(call, { maps: [] }, code, []) + '\n})';
+	const made = prepared(call, { maps: [] }, code, []);
+	// The line that names an interpreter may only be the first of all.
+	const looked = '(async () => {' + (startsWith(made, '#!') ? '//' : '') + made + '\n})';
 	const isFine = quietly(() => Boolean(new vm.Script(looked, { filename: source.url })), false);
 	if (isFine)
 		report(call, '"checked":true');

@@ -77,6 +77,18 @@ def test_run_errors(kernel):
     equal(place(kernel.invoke().failed("TypeError"))[1:], (2, 17))
 
 
+def test_run_of_a_program(kernel):
+    """One that names its interpreter first is checked before it runs, like any other."""
+    for language, code in [("javascript", "module.exports = () => 5"), ("javascript", "import os from 'os'; exports.main = () => 5"),
+                           ("javascript", "export default () => 5"), ("typescript", "exports.main = (): number => 5")]:
+        call = kernel.load("#!/usr/bin/env node\n" + code, language=language).ok()
+        check(call.is_checked, code, call.reports)
+        equal(kernel.invoke().ok().value, 5, code)
+    call = kernel.load("#!/usr/bin/env node\n  nope()", file="run.js")
+    equal((call.is_checked, place(call.failed("ReferenceError"))), (True, ("run.js", 2, 3)))
+    check(not kernel.load("#!/usr/bin/env node\nlet a = 1 +* 2").is_checked, "no code")
+
+
 def test_run_logs(kernel):
     """console.* are reports with their level, and are not printed; in a cell they are."""
     begin = time.time()
