@@ -3,7 +3,7 @@
 'use strict';
 
 const {
-	parse, push, slice, indexOf, lastIndexOf, startsWith, exec, bufferOf, spawnSync, own,
+	parse, push, slice, indexOf, lastIndexOf, startsWith, exec, utf8, bufferOf, spawnSync, own,
 } = require('./javascript_saved.cjs');
 const { cut, textOf } = require('./javascript_texts.cjs');
 const { LINE_MAX } = require('./javascript_channel.cjs');
@@ -28,6 +28,13 @@ function runEsbuild(code, options)
 	return spawnSync('esbuild', options, { __proto__: null, input: code, encoding: 'utf8', maxBuffer: 64 * LINE_MAX });
 }
 
+// Where esbuild says that something is: it counts the bytes of a line.
+function placeOfBytes(code, line, bytes)
+{
+	const at = offsetOf(code, [line, 1]);
+	return [line, utf8(bufferOf(slice(code, at, at + bytes), 'utf8'), 0, bytes).length + 1];
+}
+
 // Why it is no TypeScript. With JSX the reasons are odd ones; what is right with it tells that it was meant.
 function failTranspiled(call, source, code, made)
 {
@@ -38,7 +45,7 @@ function failTranspiled(call, source, code, made)
 	}
 	const isJsx = exec(/<[A-Za-z>]/, code) && own(runEsbuild(code, JSX_OPTIONS), 'status') === 0;
 	const why = isJsx ? 'JSX is not supported here: write calls, such as createElement(), in its place' : match[1];
-	fail(call, syntaxError(call, why, source, [+match[2], +match[3] + 1]));
+	fail(call, syntaxError(call, why, source, placeOfBytes(code, +match[2], +match[3])));
 }
 
 // The JavaScript that it has printed, and where it comes from.

@@ -438,7 +438,9 @@ def test_typescript_errors(kernel):
     equal(error["traceback"][1:], ["    at f (cell-1.ts:6:32)", "    at cell-1.ts:8:4"])
     error = run("let a: number = 1\nlet  b: = 2").failed("SyntaxError")
     equal((error["is_syntax"], place(error)), (True, ("cell-2.ts", 2, 9)))
-    equal(place(run("type A = {\n x: 1 }\nimport os from 'os'\n  nope").failed("ReferenceError")), ("cell-3.ts", 4, 3))
+    equal(place(run("let ä: = 1").failed("SyntaxError")), ("cell-3.ts", 1, 8))
+    equal(place(run("'ä'\n'€😀'; let x: = 1").failed("SyntaxError")), ("cell-4.ts", 2, 15))
+    equal(place(run("type A = {\n x: 1 }\nimport os from 'os'\n  nope").failed("ReferenceError")), ("cell-5.ts", 4, 3))
 
 
 def test_typescript_without_esbuild(_):
