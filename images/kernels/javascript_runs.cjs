@@ -21,7 +21,9 @@ const { evaluate, failUnseen, finishWith } = require('./javascript_evaluate.cjs'
 function onLoad(call, source, code)
 {
 	state.isRun = true;
-	state.lastLoad = { __proto__: null, target: null, value: undefined, env: call.env, hasEnv: call.hasEnv, firstInvoke: 0 };
+	state.lastLoad = {
+		__proto__: null, number: call.number, target: null, value: undefined, env: call.env, hasEnv: call.hasEnv, firstInvoke: 0,
+	};
 	global('env', call.env);
 	const tree = exec(/\bexport\b/, code) ? treeOf(code) : null;
 	const isModule = tree ? hasExports(tree) : exec(/^[ \t]*export[ \t{*]/m, code) !== null;
