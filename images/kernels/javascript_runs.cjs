@@ -4,7 +4,7 @@
 
 const vm = require('vm');
 const {
-	apply, keys, isArray, text, stringify, hasOwn, push, join, indexOf, startsWith, exec, utf8, base64, byteLength,
+	apply, isArray, text, stringify, hasOwn, push, join, indexOf, startsWith, exec, utf8, base64, byteLength,
 	SavedBytes, isView, bufferOf, own, quietly, global, settled,
 } = require('./javascript_saved.cjs');
 const { state } = require('./javascript_state.cjs');
@@ -13,7 +13,7 @@ const { DEPTH_MAX, depthOf, jsonOf } = require('./javascript_json.cjs');
 const { LINE_MAX, report } = require('./javascript_channel.cjs');
 const { reportLog } = require('./javascript_logs.cjs');
 const { stackOf, describe, syntaxError, plainError, tooLong } = require('./javascript_errors.cjs');
-const { importHere, linkTo, newModule, addMeta } = require('./javascript_modules.cjs');
+const { importBy, linkTo, newModule, addMeta } = require('./javascript_modules.cjs');
 const { treeOf, hasExports, prepared } = require('./javascript_prepare.cjs');
 const { fail, succeed, endByExit } = require('./javascript_calls.cjs');
 const { evaluate, failUnseen, finishWith } = require('./javascript_evaluate.cjs');
@@ -74,8 +74,7 @@ function loadModule(call, source, code)
 	try {
 		made = new vm.SourceTextModule(code, {
 			identifier: source.url,
-			importModuleDynamically: (what, _, how) =>
-				importHere(what, how && keys(how).length ? { assert: how, with: how } : undefined),
+			importModuleDynamically: (what, _, attributes) => importBy(what, attributes),
 			initializeImportMeta: (meta) => addMeta(meta, call.file),
 		});
 	} catch (error) {

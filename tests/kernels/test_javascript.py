@@ -107,6 +107,38 @@ def test_modules(kernel):
     equal(kernel.ok("export const y = 1; export default function z() { return 2 }; y + z()").text, "3")
 
 
+ATTRIBUTES = [
+    "import f from './f.json' with { type: 'json' }; f.g", "import f from './f.json' assert { type: 'json' }\nf.g",
+    "import * as f from \"./f.json\" with { 'type': 'json' }\nf.default.g", "import { default as f } from './f.json' with "
+    "{ type: \"json\", }; import 'os'; f.g", "(await import('./f.json', { with: { type: 'json' } })).default.g",
+]
+
+
+def test_attributes(kernel):
+    """Attributes of imports are passed on, of cells and of runs, in the newer and in the older form."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(f"{folder}/f.json", "w", encoding="utf-8") as file:
+            file.write('{"g": 5}')
+        for code in ATTRIBUTES:
+            equal(kernel.ok(code, cwd=folder).text, "5", code)
+            kernel.load(code).ok()
+            equal(kernel.invoke().ok().value, 5, code)
+            call = kernel.load(code + "; export default () => 6").ok()
+            equal((kernel.invoke().ok().value, call.is_checked), (6, True), code)
+            if "assert" in code or "import(" in code:
+                equal(kernel.ok(code, language="typescript").text, "5", code)
+        kernel.load("export { default as main } from './f.json' with { type: 'json' }").ok()
+        error = kernel.run("import f from './f.json' assert { type: 'json' };\n  nope").failed("ReferenceError")
+        equal(place(error)[1:], (2, 3))
+        check("css" in kernel.run("import f from './f.json' with { type: 'css' }").failed("TypeError")["message"], "the attribute")
+
+
+def test_attributes_of_old_parsers(kernel):
+    """Who does not know them says so."""
+    error = kernel.run("import f from './f.json' with { type: 'json' }", language="typescript").error
+    check("is_syntax" not in error or "0.19.7" in error["message"], error)
+
+
 def test_directory_and_variables(kernel):
     """cwd and env of a call stay; a directory that is not there is its error."""
     with tempfile.TemporaryDirectory() as folder:
