@@ -137,6 +137,10 @@ def test_attributes_of_old_parsers(kernel):
     """Who does not know them says so."""
     error = kernel.run("import f from './f.json' with { type: 'json' }", language="typescript").error
     check("is_syntax" not in error or "0.19.7" in error["message"], error)
+    kernel.ok("const acorn = require('internal/deps/acorn/acorn/dist/acorn'), { parse } = acorn; "
+              "acorn.parse = (code, how) => parse(code, { ...how, ecmaVersion: 2024 })")
+    error = kernel.run("1;\nimport f from './f.json' with { type: 'json' }").failed("SyntaxError")
+    equal((error["is_syntax"], place(error)[1:], "attributes" in error["message"]), (True, (2, 26), True), error)
 
 
 def test_directory_and_variables(kernel):
@@ -322,6 +326,10 @@ def test_syntax(kernel):
         check(error["line"] <= code.count("\n") + 1, code, error)
     check("is_syntax" not in kernel.run("JSON.parse('{')").failed("SyntaxError"), "an error of a function")
     check("is_syntax" not in kernel.run("new Function('+*')").failed("SyntaxError"), "an error of Function()")
+    for code, where in [("import fs from 'fs'\nlet a = 1 +* 2", (2, 12)), ("let a = 1\nexport const b = ;", (2, 18)),
+                        ("import x from './f.json' assert { type: 'json' }; 1 +* 2", (1, 54))]:
+        error = kernel.run(code).failed("SyntaxError")
+        equal((place(error)[1:], error["message"]), (where, "Unexpected token"), code)
     equal(kernel.ok("typeof ran").text, "'undefined'")
 
 
