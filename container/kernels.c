@@ -24,6 +24,7 @@ static const struct {
 	{"javascript_logs.cjs",       &kernel_javascript_logs},
 	{"javascript_modules.cjs",    &kernel_javascript_modules},
 	{"javascript_orders.cjs",     &kernel_javascript_orders},
+	{"javascript_owners.cjs",     &kernel_javascript_owners},
 	{"javascript_positions.cjs",  &kernel_javascript_positions},
 	{"javascript_prepare.cjs",    &kernel_javascript_prepare},
 	{"javascript_results.cjs",    &kernel_javascript_results},

@@ -21,6 +21,7 @@
 //   logs, streams, console      what code prints and says
 //   errors, results             what is told of what is thrown, and of values
 //   modules, prepare            import and require(); code as V8 takes it
+//   owners                      whose the code is that runs
 //   signals, calls              SIGINT; the course of a call
 //   typescript, evaluate, runs  the ways of code: without its types, as a cell, as a run
 //   orders, exit                what berthd asks for; the end that code asks for
@@ -59,6 +60,7 @@ const { makeConsole } = requirePart('./javascript_console.cjs');
 const { keepStacks } = requirePart('./javascript_errors.cjs');
 const { display } = requirePart('./javascript_results.cjs');
 const { importHere, makeRequire, meta, makeCellModule } = requirePart('./javascript_modules.cjs');
+const { markPromises } = requirePart('./javascript_owners.cjs');
 const { arm, keepSignal } = requirePart('./javascript_signals.cjs');
 const { takeStep } = requirePart('./javascript_calls.cjs');
 const { connect, giveTaken } = requirePart('./javascript_evaluate.cjs');
@@ -87,5 +89,6 @@ makeAllDirect();
 makeGlobals();
 makeConsole();
 keepAlive();
+markPromises();
 send('{"ready":true,"language":"javascript","version":' + stringify(process.versions.node) + ',"pid":' + process.pid + '}');
 listen(next);

@@ -3,12 +3,12 @@
 'use strict';
 
 const vm = require('vm');
-const { apply, freeze, setTimeout, join, tick, executionAsyncId, own } = require('./javascript_saved.cjs');
+const { apply, freeze, setTimeout, join, tick, listenerCount, own } = require('./javascript_saved.cjs');
 const { state } = require('./javascript_state.cjs');
 const { report } = require('./javascript_channel.cjs');
 const { hasUnwritten, writeAll } = require('./javascript_streams.cjs');
-const { SCHEME } = require('./javascript_positions.cjs');
-const { framesOf, isError, describe, plainError, reportError } = require('./javascript_errors.cjs');
+const { isError, describe, plainError, reportError } = require('./javascript_errors.cjs');
+const { ownerNow, ownerOf, isOfBefore } = require('./javascript_owners.cjs');
 const { hasSignal, isSignalled, watch, unwatch } = require('./javascript_signals.cjs');
 
 let step = null;
@@ -171,39 +171,26 @@ function flush(call)
 	call.onDone();
 }
 
-// Whether what has thrown it was begun by an earlier call, and is none of this one's business. Timers and their like have
-// numbers, which rise. A promise that nobody waits for has none: it counts by the code that has made the error.
-function isOfBefore(call, error)
-{
-	const id = state.isOnStack ? 0 : executionAsyncId();
-	// What a run begins while it is loaded is its own all the time.
-	const isLoads = call.kind === 'invoke' && id <= state.lastLoad.firstInvoke;
-	if (state.isOnStack || id > 1)
-		return id > 1 && id <= call.firstId && !isLoads;
-	const frames = framesOf(error);
-	let isFound = false;
-	for (let i = 0; i < frames.length; i++)
-		if (frames[i].source) {
-			isFound = true;
-			if (frames[i].source.url === SCHEME + call.number)
-				return false;
-		}
-	return isFound && call.kind === 'code';
-}
-
 // What ends code that has called process.exit().
 const exitSign = freeze({ __proto__: null, name: 'Exit' });
 
-function onUncaught(error)
+function onUncaught(error, number = ownerNow())
 {
 	if (error !== null && typeof error === 'object' && error === exitSign)
 		return;
 	const told = describe(error);
-	if (state.current && !state.current.outcome && !isOfBefore(state.current, error)) {
+	if (state.current && !state.current.outcome && !isOfBefore(state.current, number)) {
 		fail(state.current, told);
 		return;
 	}
 	writeAll(2, (isError(error) ? 'Uncaught ' : '') + join(told.traceback, '\n') + '\n');
 }
 
-module.exports = { takeStep, start, fail, succeed, endByExit, interrupt, exitSign, onUncaught };
+// Of node's own: who else listens, that is code, has dealt with it.
+function onRejected(error, promise)
+{
+	if (listenerCount('unhandledRejection') <= 1)
+		onUncaught(error, ownerOf(promise));
+}
+
+module.exports = { takeStep, start, fail, succeed, endByExit, interrupt, exitSign, onUncaught, onRejected };

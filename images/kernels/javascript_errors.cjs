@@ -237,5 +237,5 @@ function reportError(call, told)
 }
 
 module.exports = {
-	framesOf, keepStacks, stackOf, isError, placed, describe, syntaxError, plainError, tooLong, reportError,
+	keepStacks, stackOf, isError, placed, describe, syntaxError, plainError, tooLong, reportError,
 };

@@ -8,7 +8,7 @@ const {
 } = require('./javascript_saved.cjs');
 const { textOf } = require('./javascript_texts.cjs');
 const { describe, syntaxError, plainError } = require('./javascript_errors.cjs');
-const { prepared } = require('./javascript_prepare.cjs');
+const { mistakeOf, prepared } = require('./javascript_prepare.cjs');
 const { fail } = require('./javascript_calls.cjs');
 
 // V8 puts the value of code in an object, with which it resolves a promise: if code has given all objects a `then`, that is
@@ -131,7 +131,10 @@ function evaluate(call, source, code, onValue, conflicts = [])
 			}
 			const message = textOf(quietly(() => error.message, 'It cannot be read'));
 			if (!addConflict(call, message, details, conflicts)) {
-				fail(call, syntaxError(call, message, source, [details.lineNumber + 1, details.columnNumber + 1]));
+				const isOfModules = exec(/import statement outside|^Unexpected token 'export'$/, message);
+				const mistake = isOfModules ? mistakeOf(made) : null;
+				const at = mistake ? mistake.place : [details.lineNumber + 1, details.columnNumber + 1];
+				fail(call, syntaxError(call, mistake ? mistake.message : message, source, at));
 				return;
 			}
 			source.maps.length = maps;

@@ -7,7 +7,8 @@ const { state } = require('./javascript_state.cjs');
 const { textOf } = require('./javascript_texts.cjs');
 const { writeAll } = require('./javascript_streams.cjs');
 const { plainError } = require('./javascript_errors.cjs');
-const { endByExit, exitSign, onUncaught } = require('./javascript_calls.cjs');
+const { ownerNow, isOfBefore } = require('./javascript_owners.cjs');
+const { endByExit, exitSign, onUncaught, onRejected } = require('./javascript_calls.cjs');
 
 // As node itself would end.
 function statusOf(code)
@@ -22,7 +23,7 @@ function exit(code)
 {
 	const call = state.current, status = quietly(() => statusOf(code), 1);
 	const message = `process.exit(${code === undefined ? '' : textOf(code)}) was called: exit status ${status}`;
-	if (call && !call.outcome) {
+	if (call && !call.outcome && !isOfBefore(call, ownerNow())) {
 		// The first one counts; this one may have caught its sign.
 		if (!call.exit) {
 			call.exit = plainError('ProcessExit', message);
@@ -39,7 +40,8 @@ function keepAlive()
 {
 	process.exit = exit;
 	process.reallyExit = exit;
-	process.setUncaughtExceptionCaptureCallback(onUncaught);
+	process.setUncaughtExceptionCaptureCallback((error) => onUncaught(error));
+	process.on('unhandledRejection', onRejected);
 	const { emitWarning } = process;
 	process.emitWarning = function (...words) {
 		// Of what this kernel uses itself.

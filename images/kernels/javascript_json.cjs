@@ -10,8 +10,8 @@ const {
 const { cut } = require('./javascript_texts.cjs');
 
 const DEPTH_MAX = 28; // of values: berthd reads 32 levels, some of which are the report's own
-const FORMLESS = ['Map', 'Set', 'WeakMap', 'WeakSet', 'RegExp', 'Promise', 'DataView', 'AnyArrayBuffer', 'NativeError',
-	'GeneratorObject', 'MapIterator', 'SetIterator', 'SymbolObject'].map((name) => freeze({ __proto__: null,
+const FORMLESS = ['Map', 'Set', 'WeakMap', 'WeakSet', 'RegExp', 'Promise', 'DataView', 'TypedArray', 'AnyArrayBuffer',
+	'NativeError', 'GeneratorObject', 'MapIterator', 'SetIterator', 'SymbolObject'].map((name) => freeze({ __proto__: null,
 	test: util.types['is' + name], name: 'a value of type ' + name.replace(/^Any|^Native|Object$/, '') }));
 
 // JSON of strings that are not well-formed has halves of pairs in it, as \ud83d: berthd takes no such text.

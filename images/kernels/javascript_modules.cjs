@@ -6,7 +6,7 @@ const Module = require('module');
 const url = require('url');
 const vm = require('vm');
 const {
-	keys, hasOwn, startsWith, SavedPromise, SavedError, cwd, quietly, global, settled,
+	keys, hasOwn, startsWith, SavedPromise, SavedError, cwd, own, quietly, global, settled,
 } = require('./javascript_saved.cjs');
 const { SCHEME } = require('./javascript_positions.cjs');
 const { placed } = require('./javascript_errors.cjs');
@@ -44,9 +44,17 @@ function importHere(what, how, names)
 	}, (error) => reject(placed(error, here))));
 }
 
-function linkTo(what)
+// As import() is told attributes of imports; its older name for them is there for the nodes that know no other.
+function importBy(what, attributes)
 {
-	return new SavedPromise((resolve, reject) => settled(importHere(what), (namespace) => {
+	const isAny = attributes && keys(attributes).length;
+	return importHere(what, isAny ? { __proto__: null, assert: attributes, with: attributes } : undefined);
+}
+
+function linkTo(what, _, more)
+{
+	const attributes = own(more, 'attributes') || own(more, 'assert');
+	return new SavedPromise((resolve, reject) => settled(importBy(what, attributes), (namespace) => {
 		const names = keys(namespace);
 		resolve(new vm.SyntheticModule(names, function () {
 			for (let i = 0; i < names.length; i++)
@@ -105,4 +113,4 @@ function placeCell(file)
 	quietly(() => addMeta(meta, file));
 }
 
-module.exports = { inDirectory, importHere, linkTo, makeRequire, newModule, addMeta, meta, makeCellModule, placeCell };
+module.exports = { inDirectory, importHere, importBy, linkTo, makeRequire, newModule, addMeta, meta, makeCellModule, placeCell };

@@ -11,6 +11,7 @@ const { newSource } = require('./javascript_positions.cjs');
 const { describe } = require('./javascript_errors.cjs');
 const { reportResult, bundleOf } = require('./javascript_results.cjs');
 const { inDirectory, placeCell } = require('./javascript_modules.cjs');
+const { forgetOwner } = require('./javascript_owners.cjs');
 const { forgetSignal, signalCount } = require('./javascript_signals.cjs');
 const { start, fail, succeed } = require('./javascript_calls.cjs');
 const { transpiled } = require('./javascript_typescript.cjs');
@@ -62,6 +63,7 @@ function takeOrder(order)
 		isLost: false, firstId: newAsyncId(), conflicts: { __proto__: null }, signals: signalCount(), onDone: next,
 	};
 	state.current = call;
+	forgetOwner();
 	forgetSignal();
 	shieldThen();
 	try {

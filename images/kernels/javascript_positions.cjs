@@ -161,5 +161,5 @@ function original(source, line, column)
 }
 
 module.exports = {
-	SCHEME, sources, newSource, offsetOf, newEdit, applyEdits, throughEdits, throughMappings, lastMapped, original,
+	SCHEME, sources, newSource, lineColumn, offsetOf, newEdit, applyEdits, throughEdits, throughMappings, lastMapped, original,
 };

@@ -3,24 +3,74 @@
 'use strict';
 
 const {
-	getOwnPropertyDescriptor, keys, isArray, stringify, root, push, slice, startsWith, exec, own,
+	getOwnPropertyDescriptor, keys, isArray, text, stringify, root, push, slice, lastIndexOf, startsWith, exec, own,
+	quietly,
 } = require('./javascript_saved.cjs');
-const { newEdit, applyEdits, throughEdits } = require('./javascript_positions.cjs');
+const { lineColumn, newEdit, applyEdits, throughEdits } = require('./javascript_positions.cjs');
 
 let acorn;
+
+function parseOrThrow(code)
+{
+	acorn = acorn || require('internal/deps/acorn/acorn/dist/acorn');
+	return acorn.parse(code, {
+		ecmaVersion: 'latest', sourceType: 'script', allowHashBang: true,
+		allowAwaitOutsideFunction: true, allowImportExportEverywhere: true,
+	});
+}
+
+function parsed(code)
+{
+	return quietly(() => parseOrThrow(code), null);
+}
+
+// Attributes of imports by their older name, which V8 knows up to node 21, and the parser never did.
+const ASSERTS = /\b(?:from|import)\s*(?:'[^'\n]*'|"[^"\n]*")\s*assert\s*\{/g;
+const KNOWS_ASSERT = parseInt(process.versions.node, 10) < 22;
+
+// The same in the newer one, with all places where they were.
+function withoutAsserts(code)
+{
+	const edits = [];
+	ASSERTS.lastIndex = 0;
+	for (let found = exec(ASSERTS, code); found; found = exec(ASSERTS, code)) {
+		const at = lastIndexOf(code, 'assert', ASSERTS.lastIndex);
+		push(edits, newEdit(at, at + 6, 'with  '));
+	}
+	return applyEdits(code, edits);
+}
+
+// What the parser does not understand, and where, of code that V8 does not take for its imports or exports. Null if it does.
+function mistakeOf(code)
+{
+	const read = KNOWS_ASSERT ? withoutAsserts(code) : code;
+	try {
+		parseOrThrow(read);
+		return null;
+	} catch (error) {
+		const at = own(error, 'pos');
+		if (typeof at !== 'number')
+			return null;
+		const isAttribute = exec(/^(?:with|assert)\s*\{/, slice(read, at, at + 100));
+		return { __proto__: null, place: lineColumn(code, at), message: isAttribute
+			? 'This node knows no attributes of imports here: require() reads JSON, too'
+			: exec(/^[^]*?(?= \(\d+:\d+\)$|$)/, text(error.message))[0] };
+	}
+}
 
 // The tree, or null where the parser does not know the language that V8 knows, or it is no code at all.
 function treeOf(code)
 {
-	try {
-		acorn = acorn || require('internal/deps/acorn/acorn/dist/acorn');
-		return acorn.parse(code, {
-			ecmaVersion: 'latest', sourceType: 'script', allowHashBang: true,
-			allowAwaitOutsideFunction: true, allowImportExportEverywhere: true,
-		});
-	} catch {
-		return null;
-	}
+	return parsed(code) || (KNOWS_ASSERT && exec(/\bassert\b/, code) ? parsed(withoutAsserts(code)) : null);
+}
+
+function attributesText(node)
+{
+	const given = node.attributes || [];
+	let made = '';
+	for (let i = 0; i < given.length; i++)
+		made += (made && ', ') + (given[i].key.raw || given[i].key.name) + ': ' + given[i].value.raw;
+	return made ? '{ with: { ' + made + ' } }' : '';
 }
 
 function importText(node, isChecked)
@@ -37,7 +87,8 @@ function importText(node, isChecked)
 		fields += (fields && ', ') + name + ': ' + one.local.name;
 		names += (names && ', ') + name;
 	}
-	const made = '$berth(' + node.source.raw + (isChecked && names ? ', undefined, [' + names + ']' : '') + ')';
+	const attributes = attributesText(node), wanted = isChecked && names ? ', [' + names + ']' : '';
+	const made = '$berth(' + node.source.raw + (attributes || wanted ? ', ' + (attributes || 'undefined') + wanted : '') + ')';
 	if (whole)
 		return 'let ' + whole + ' = await ' + made + (fields ? ', {' + fields + '} = ' + whole : '') + ';';
 	return fields ? 'let {' + fields + '} = await ' + made + ';' : 'void await ' + made + ';';
@@ -184,4 +235,4 @@ function prepared(call, source, code, conflicts)
 	return made;
 }
 
-module.exports = { treeOf, hasExports, prepared };
+module.exports = { treeOf, mistakeOf, hasExports, prepared };

@@ -4,8 +4,8 @@
 
 const vm = require('vm');
 const {
-	apply, keys, isArray, text, stringify, hasOwn, push, join, indexOf, exec, utf8, base64, byteLength, SavedBytes,
-	isView, bufferOf, own, quietly, global, settled,
+	apply, isArray, text, stringify, hasOwn, push, join, indexOf, startsWith, exec, utf8, base64, byteLength,
+	SavedBytes, isView, bufferOf, own, quietly, global, settled,
 } = require('./javascript_saved.cjs');
 const { state } = require('./javascript_state.cjs');
 const { cut, textOf, shown } = require('./javascript_texts.cjs');
@@ -13,7 +13,7 @@ const { DEPTH_MAX, depthOf, jsonOf } = require('./javascript_json.cjs');
 const { LINE_MAX, report } = require('./javascript_channel.cjs');
 const { reportLog } = require('./javascript_logs.cjs');
 const { stackOf, describe, syntaxError, plainError, tooLong } = require('./javascript_errors.cjs');
-const { importHere, linkTo, newModule, addMeta } = require('./javascript_modules.cjs');
+const { importBy, linkTo, newModule, addMeta } = require('./javascript_modules.cjs');
 const { treeOf, hasExports, prepared } = require('./javascript_prepare.cjs');
 const { fail, succeed, endByExit } = require('./javascript_calls.cjs');
 const { evaluate, failUnseen, finishWith } = require('./javascript_evaluate.cjs');
@@ -21,7 +21,9 @@ const { evaluate, failUnseen, finishWith } = require('./javascript_evaluate.cjs'
 function onLoad(call, source, code)
 {
 	state.isRun = true;
-	state.lastLoad = { __proto__: null, target: null, value: undefined, env: call.env, hasEnv: call.hasEnv, firstInvoke: 0 };
+	state.lastLoad = {
+		__proto__: null, number: call.number, target: null, value: undefined, env: call.env, hasEnv: call.hasEnv, firstInvoke: 0,
+	};
 	global('env', call.env);
 	const tree = exec(/\bexport\b/, code) ? treeOf(code) : null;
 	const isModule = tree ? hasExports(tree) : exec(/^[ \t]*export[ \t{*]/m, code) !== null;
@@ -49,7 +51,9 @@ function loadScript(call, source, code)
 {
 	const module = newModule(call.file);
 	// Compiled for a look first: what is no code at all is not begun with.
-	const looked = '(async () => {' + prepared(call, { maps: [] }, code, []) + '\n})';
+	const made = prepared(call, { maps: [] }, code, []);
+	// The line that names an interpreter may only be the first of all.
+	const looked = '(async () => {' + (startsWith(made, '#!') ? '//' : '') + made + '\n})';
 	const isFine = quietly(() => Boolean(new vm.Script(looked, { filename: source.url })), false);
 	if (isFine)
 		report(call, '"checked":true');
@@ -70,8 +74,7 @@ function loadModule(call, source, code)
 	try {
 		made = new vm.SourceTextModule(code, {
 			identifier: source.url,
-			importModuleDynamically: (what, _, how) =>
-				importHere(what, how && keys(how).length ? { assert: how, with: how } : undefined),
+			importModuleDynamically: (what, _, attributes) => importBy(what, attributes),
 			initializeImportMeta: (meta) => addMeta(meta, call.file),
 		});
 	} catch (error) {

@@ -56,14 +56,28 @@ const { writeSync } = fs;
 // The streams as well, which makes them: what is printed is to leave by them at once.
 const { chdir, cwd, env: variables, nextTick, reallyExit, stdout, stderr } = process;
 const tick = process._tickCallback;
+const listenerCount = process.listenerCount.bind(process);
 const { spawnSync } = require('child_process');
 const { executionAsyncId } = require('async_hooks');
 const { newAsyncId } = require('internal/async_hooks');
+const hookPromises = require('internal/promise_hooks').createHook;
 const binding = process.binding;
 const inspector = binding('inspector');
 const contextify = binding('contextify');
 const { Pipe, constants: { SOCKET } } = binding('pipe_wrap');
 const { WriteWrap, streamBaseState, kReadBytesOrError } = binding('stream_wrap');
+
+// A name for properties that code does not see, and cannot forbid: one that node has for errors. It warns of those who ask.
+function hiddenName()
+{
+	const { emitWarning } = process;
+	process.emitWarning = () => {};
+	const found = require('internal/test/binding').internalBinding('util');
+	process.emitWarning = emitWarning;
+	return (found.privateSymbols || found).decorated_private_symbol; // node 18 has no list of them
+}
+
+const hiddenMark = hiddenName();
 
 function own(object, name)
 {
@@ -131,6 +145,6 @@ module.exports = {
 	bytesSlice, utf8, base64, byteLength, decodeText, weakGet, weakSet, SavedPromise, SavedError, SavedBytes,
 	arrayPrototype, objectPrototype, isView, bufferOf, errorText, compareExchange, store, load, notify, wait,
 	inspect, isPromise, isNativeError, isProxy, writeSync, chdir, cwd, variables, nextTick, reallyExit, stdout,
-	stderr, tick, spawnSync, executionAsyncId, newAsyncId, inspector, contextify, Pipe, SOCKET, WriteWrap,
-	streamBaseState, kReadBytesOrError, own, quietly, global, settled,
+	stderr, tick, listenerCount, spawnSync, executionAsyncId, newAsyncId, hookPromises, hiddenMark, inspector,
+	contextify, Pipe, SOCKET, WriteWrap, streamBaseState, kReadBytesOrError, own, quietly, global, settled,
 };

@@ -3,7 +3,7 @@
 'use strict';
 
 const {
-	parse, push, slice, indexOf, lastIndexOf, startsWith, exec, bufferOf, spawnSync, own,
+	parse, push, slice, indexOf, lastIndexOf, startsWith, exec, utf8, bufferOf, spawnSync, own,
 } = require('./javascript_saved.cjs');
 const { cut, textOf } = require('./javascript_texts.cjs');
 const { LINE_MAX } = require('./javascript_channel.cjs');
@@ -16,16 +16,34 @@ const { hasSignal } = require('./javascript_signals.cjs');
 const { fail, interrupt } = require('./javascript_calls.cjs');
 
 const OPTIONS = ['--loader=ts', '--sourcemap=inline', '--target=es2022', '--charset=utf8',
-	'--log-level=error', '--color=false'];
+	'--supported:import-assertions=true', '--log-level=error', '--color=false'];
 // What a cell imports is for later ones, too; they would go as unused.
 const KEPT = '--tsconfig-raw={"compilerOptions":{"preserveValueImports":true,"verbatimModuleSyntax":true}}';
 const CELL_OPTIONS = [...OPTIONS, KEPT];
+// Attributes of imports, which esbuild knows since 0.19.7, and would drop for its target.
+const ATTRIBUTES = '--supported:import-attributes=true';
+const ATTRIBUTE_OPTIONS = [...OPTIONS, ATTRIBUTES], ATTRIBUTE_CELL_OPTIONS = [...CELL_OPTIONS, ATTRIBUTES];
 const JSX_OPTIONS = ['--loader=tsx', '--log-level=error', '--color=false'];
 
 // What esbuild makes of it, in the words of spawnSync().
 function runEsbuild(code, options)
 {
 	return spawnSync('esbuild', options, { __proto__: null, input: code, encoding: 'utf8', maxBuffer: 64 * LINE_MAX });
+}
+
+function optionsFor(call, code)
+{
+	const isCell = call.kind === 'code';
+	if (exec(/\bimport\b|\bexport\b/, code) && exec(/\bwith\s*[:{]/, code) && own(runEsbuild('', [ATTRIBUTES]), 'status') === 0)
+		return isCell ? ATTRIBUTE_CELL_OPTIONS : ATTRIBUTE_OPTIONS;
+	return isCell ? CELL_OPTIONS : OPTIONS;
+}
+
+// Where esbuild says that something is: it counts the bytes of a line.
+function placeOfBytes(code, line, bytes)
+{
+	const at = offsetOf(code, [line, 1]);
+	return [line, utf8(bufferOf(slice(code, at, at + bytes), 'utf8'), 0, bytes).length + 1];
 }
 
 // Why it is no TypeScript. With JSX the reasons are odd ones; what is right with it tells that it was meant.
@@ -37,8 +55,10 @@ function failTranspiled(call, source, code, made)
 		return;
 	}
 	const isJsx = exec(/<[A-Za-z>]/, code) && own(runEsbuild(code, JSX_OPTIONS), 'status') === 0;
-	const why = isJsx ? 'JSX is not supported here: write calls, such as createElement(), in its place' : match[1];
-	fail(call, syntaxError(call, why, source, [+match[2], +match[3] + 1]));
+	const isAttribute = match[1] === 'Expected ";" but found "with"' && exec(/\bimport\b|\bexport\b/, code);
+	const why = isJsx ? 'JSX is not supported here: write calls, such as createElement(), in its place'
+		: isAttribute ? 'esbuild knows no attributes of imports (with) before 0.19.7: import() takes them here' : match[1];
+	fail(call, syntaxError(call, why, source, placeOfBytes(code, +match[2], +match[3])));
 }
 
 // The JavaScript that it has printed, and where it comes from.
@@ -161,7 +181,7 @@ function keepLast(code, output, options)
 // The JavaScript of it, or null when the call has failed.
 function transpiled(call, source, code)
 {
-	const options = call.kind === 'code' ? CELL_OPTIONS : OPTIONS;
+	const options = optionsFor(call, code);
 	const made = runEsbuild(code, options);
 	if (hasSignal() || own(made, 'signal') === 'SIGINT') {
 		interrupt(call);

@@ -23,11 +23,6 @@ def place(error):
     return error.get("file"), error.get("line"), error.get("column")
 
 
-def value_of(kernel, code, **what):
-    kernel.load(code).ok()
-    return kernel.invoke(**what).ok().value
-
-
 # --- a context ---
 
 def test_ready(kernel):
@@ -110,6 +105,42 @@ def test_modules(kernel):
         check("'nope'" in kernel.run("import { nope } from './a.mjs'").failed("SyntaxError")["message"], "no such export")
         equal(kernel.run("\nimport x from './none.mjs'").failed("Error")["line"], 2)
     equal(kernel.ok("export const y = 1; export default function z() { return 2 }; y + z()").text, "3")
+
+
+ATTRIBUTES = [
+    "import f from './f.json' with { type: 'json' }; f.g", "import f from './f.json' assert { type: 'json' }\nf.g",
+    "import * as f from \"./f.json\" with { 'type': 'json' }\nf.default.g", "import { default as f } from './f.json' with "
+    "{ type: \"json\", }; import 'os'; f.g", "(await import('./f.json', { with: { type: 'json' } })).default.g",
+]
+
+
+def test_attributes(kernel):
+    """Attributes of imports are passed on, of cells and of runs, in the newer and in the older form."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(f"{folder}/f.json", "w", encoding="utf-8") as file:
+            file.write('{"g": 5}')
+        for code in ATTRIBUTES:
+            equal(kernel.ok(code, cwd=folder).text, "5", code)
+            kernel.load(code).ok()
+            equal(kernel.invoke().ok().value, 5, code)
+            call = kernel.load(code + "; export default () => 6").ok()
+            equal((kernel.invoke().ok().value, call.is_checked), (6, True), code)
+            if "assert" in code or "import(" in code:
+                equal(kernel.ok(code, language="typescript").text, "5", code)
+        kernel.load("export { default as main } from './f.json' with { type: 'json' }").ok()
+        error = kernel.run("import f from './f.json' assert { type: 'json' };\n  nope").failed("ReferenceError")
+        equal(place(error)[1:], (2, 3))
+        check("css" in kernel.run("import f from './f.json' with { type: 'css' }").failed("TypeError")["message"], "the attribute")
+
+
+def test_attributes_of_old_parsers(kernel):
+    """Who does not know them says so."""
+    error = kernel.run("import f from './f.json' with { type: 'json' }", language="typescript").error
+    check("is_syntax" not in error or "0.19.7" in error["message"], error)
+    kernel.ok("const acorn = require('internal/deps/acorn/acorn/dist/acorn'), { parse } = acorn; "
+              "acorn.parse = (code, how) => parse(code, { ...how, ecmaVersion: 2024 })")
+    error = kernel.run("1;\nimport f from './f.json' with { type: 'json' }").failed("SyntaxError")
+    equal((error["is_syntax"], place(error)[1:], "attributes" in error["message"]), (True, (2, 26), True), error)
 
 
 def test_directory_and_variables(kernel):
@@ -295,6 +326,10 @@ def test_syntax(kernel):
         check(error["line"] <= code.count("\n") + 1, code, error)
     check("is_syntax" not in kernel.run("JSON.parse('{')").failed("SyntaxError"), "an error of a function")
     check("is_syntax" not in kernel.run("new Function('+*')").failed("SyntaxError"), "an error of Function()")
+    for code, where in [("import fs from 'fs'\nlet a = 1 +* 2", (2, 12)), ("let a = 1\nexport const b = ;", (2, 18)),
+                        ("import x from './f.json' assert { type: 'json' }; 1 +* 2", (1, 54))]:
+        error = kernel.run(code).failed("SyntaxError")
+        equal((place(error)[1:], error["message"]), (where, "Unexpected token"), code)
     equal(kernel.ok("typeof ran").text, "'undefined'")
 
 
@@ -443,7 +478,9 @@ def test_typescript_errors(kernel):
     equal(error["traceback"][1:], ["    at f (cell-1.ts:6:32)", "    at cell-1.ts:8:4"])
     error = run("let a: number = 1\nlet  b: = 2").failed("SyntaxError")
     equal((error["is_syntax"], place(error)), (True, ("cell-2.ts", 2, 9)))
-    equal(place(run("type A = {\n x: 1 }\nimport os from 'os'\n  nope").failed("ReferenceError")), ("cell-3.ts", 4, 3))
+    equal(place(run("let ä: = 1").failed("SyntaxError")), ("cell-3.ts", 1, 8))
+    equal(place(run("'ä'\n'€😀'; let x: = 1").failed("SyntaxError")), ("cell-4.ts", 2, 15))
+    equal(place(run("type A = {\n x: 1 }\nimport os from 'os'\n  nope").failed("ReferenceError")), ("cell-5.ts", 4, 3))
 
 
 def test_typescript_without_esbuild(_):
@@ -457,121 +494,6 @@ def test_typescript_without_esbuild(_):
             equal(kernel.ok("1").text, "1")
         finally:
             check(kernel.close(), "its end")
-
-
-# --- runs ---
-
-def test_run_of_a_function(kernel):
-    """What is exported is called with input and env, which is a global as well."""
-    call = kernel.load("module.exports = async (a, b, env) => [a, b, env.X, globalThis.env.X, process.env.X]",
-                       env={"X": "y"}).ok()
-    check(call.is_checked, call.reports)
-    equal(kernel.invoke(input=[1, {"c": 2}]).ok().value, [1, {"c": 2}, "y", "y", "y"])
-    for code in ["module.exports = f", "exports.default = f", "exports.main = f", "export default f",
-                 "export { f as default }"]:
-        equal(value_of(kernel, f"function f(...a) {{ return a.length }}\n{code}", input=[1, 2, 3]), 3, code)
-    for code in ["export default (a) => a * 2", "export default async function (a) { return a * 2 }",
-                 "export function main(a) { return a * 2 }",
-                 "import os from 'os'; import { sep } from 'path'; export default async a => (await import('fs')) && a * 2 "
-                 "+ sep.length - 1",
-                 "const x = await Promise.resolve(2); export default a => a * x"]:
-        equal(value_of(kernel, code, input=21), 42, code)
-    equal(value_of(kernel, "module.exports = (...a) => a.length"), 0)
-    equal(value_of(kernel, "module.exports = (...a) => a.length", input=None), 1)
-    equal(value_of(kernel, "module.exports = (a, env) => [a, typeof env]", input=None), [None, "object"])
-    equal(kernel.order(load="export default (a: number): number => a + 1", language="typescript").ok().is_checked, True)
-    equal(kernel.invoke(input=1).ok().value, 2)
-
-
-def test_run_of_an_expression(kernel):
-    """Without a function the last value is the value, however often it is asked for."""
-    kernel.load("globalThis.n = (globalThis.n ?? 0) + 1; const x = await Promise.resolve(20); ({ x, n })").ok()
-    for _ in range(3):
-        equal(kernel.invoke(input=1).ok().value, {"x": 20, "n": 1})
-    equal(value_of(kernel, "async function main() { return 5 }\nmain()"), 5)
-    call = kernel.load("let y = 1").ok()
-    call = kernel.invoke().ok()
-    equal((call.value, call.all("nothing")), (None, [True]))
-
-
-def test_run_values(kernel):
-    """A value is JSON, or it is an error that says why not."""
-    for code, value in [("null", None), ("'ä'", "ä"), ("new Date(0)", "1970-01-01T00:00:00.000Z"),
-                        ("[undefined]", [None])]:
-        equal(value_of(kernel, f"module.exports = () => ({code})"), value, code)
-    for code, word in [("[1, NaN]", "NaN"), ("new Map()", "Map"), ("1n", "BigInt"), ("({ a: [1n] })", "BigInt"), ("() => 1", "function"), ("({ f() {} })", "function"),
-                       ("Symbol()", "symbol"), ("(() => { const o = {}; o.o = o; return o })()", "circular")]:
-        kernel.load(f"module.exports = () => ({code})").ok()
-        call = kernel.invoke()
-        check(word in call.failed("TypeError")["message"] and call.value is None, code, call.reports)
-
-
-def test_run_errors(kernel):
-    """Of its syntax before it is checked, of its own afterwards; with their places."""
-    for code, where in [("let a =\n 1 +* 2", (2, 5)), ("export default 1\nlet b = 1 +* 2", (2, 12)),
-                        ("export default { a() { }", None)]:
-        call = kernel.load(code, file="run.js")
-        check(not call.is_checked and call.failed("SyntaxError")["is_syntax"], code, call.reports)
-        check(where is None or place(call.error) == ("run.js", *where), code, call.error)
-    for code in ["\n  nope()", "export default 1;\n  nope()"]:
-        call = kernel.load(code, file="run.js")
-        check(call.is_checked, code)
-        equal(place(call.failed("ReferenceError")), ("run.js", 2, 3), code)
-    call = kernel.load("import { nope } from 'fs'; export default nope")
-    equal(call.done, "error")
-    kernel.load("export default () => {\n  throw new RangeError('r')\n}", file="run.mjs").ok()
-    equal(place(kernel.invoke().failed("RangeError")), ("run.mjs", 2, 9))
-    kernel.load("exports.main = async () => {\n  await 1; null.x\n}").ok()
-    equal(place(kernel.invoke().failed("TypeError"))[1:], (2, 17))
-
-
-def test_run_logs(kernel):
-    """console.* are reports with their level, and are not printed; in a cell they are."""
-    begin = time.time()
-    call = kernel.load("console.log('a %d', 1, { b: 2 }); console.info('c'); console.warn('d'); console.error('e'); "
-                       "console.debug('f');"
-                       "console.group('g'); console.log('h\\ni'); console.groupEnd(); console.table([[1]]); console.dir({ "
-                       "j: 1 })").ok()
-    equal((call.stdout, call.stderr), (b"", b""))
-    levels = [(log["level"], log["message"]) for log in call.logs]
-    equal(levels[:7], [("info", "a 1 { b: 2 }"), ("info", "c"), ("warn", "d"), ("error", "e"), ("debug", "f"), ("info", "g"),
-                       ("info", "  h\n  i")])
-    check("┌" in levels[7][1] and levels[8] == ("info", "{ j: 1 }"), levels)
-    check(all(begin - 1 < log["time"] < time.time() + 1 for log in call.logs), call.logs)
-    kernel.load("module.exports = async () => { console.log('in'); await 1; console.warn('after'); "
-                "process.stdout.write('raw') }").ok()
-    call = kernel.invoke().ok()
-    equal(([log["message"] for log in call.logs], call.stdout), (["in", "after", "raw"], b""))
-    call = kernel.ok("console.log('printed')")
-    equal((call.logs, call.stdout), ([], b"printed\n"))
-
-
-def test_run_of_a_handler(kernel):
-    """A real Request, env and ctx go in; status, headers and body come out, and what waits is waited for."""
-    kernel.load("export default { async fetch(request, env, ctx) { ctx.passThroughOnException();\n"
-                "ctx.waitUntil(new Promise(r => setTimeout(() => { console.log('waited'); r() }, 20)));\n"
-                "const url = new URL(request.url); if (url.pathname === '/bytes') return new Response(new Uint8Array([255, "
-                "254]));\n"
-                "if (url.pathname === '/bad') return 5;\n"
-                "return new Response(`${request.method} ${url.pathname} ${await request.text()} "
-                "${request.headers.get('x-a')} ${env.K}`,"
-                "{ status: 201, headers: { 'X-B': 'c' } }) } }", env={"K": "v"}).ok()
-    call = kernel.invoke(request={"url": "https://a.example/b?c", "method": "POST", "headers": {"X-A": "d"},
-                                  "body": "ä"}).ok()
-    equal((call.value["status"], call.value["headers"]["x-b"], call.value["body"]), (201, "c", "POST /b ä d v"))
-    equal([log["message"] for log in call.logs], ["waited"])
-    value = kernel.invoke(request={"url": "/x", "method": "PUT",
-                                   "body_base64": base64.b64encode(b"raw").decode()}).ok().value
-    equal(value["body"], "PUT /x raw null v")
-    equal(base64.b64decode(kernel.invoke(request={"url": "/bytes"}).ok().value["body_base64"]), b"\xff\xfe")
-    check("Response" in kernel.invoke(request={"url": "/bad"}).failed("TypeError")["message"], "no Response")
-    check("request" in kernel.invoke(input=1).failed("TypeError")["message"], "no request")
-    kernel.invoke(request={"url": "http://a b/"}).failed("TypeError")
-
-
-def test_invoke_nothing(kernel):
-    """Without a load there is nothing to call."""
-    check("loaded" in kernel.invoke().failed("Error")["message"], "nothing")
 
 
 if __name__ == "__main__":
