@@ -8,6 +8,7 @@ import json
 import os
 import sqlite3
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.abspath(sys.argv.pop(4))
@@ -33,6 +34,8 @@ def start(g):
 def begun(g, code=SLOW, **options):
     record = begin(g, code, **options)
     until(lambda: messages(get(g, record["id"])), "its first words")
+    until(lambda: [s["id"] for s in g.list_all()] == [record["id"]], "those before it to go")
+    time.sleep(0.5)  # what is to be told of them is stored
     return record["id"]
 
 
