@@ -122,14 +122,6 @@ static void write_metrics(struct json_writer *w, const struct run_metrics *m)
 	json_object_end(w);
 }
 
-static void write_truncated(const struct run_record *r, struct json_writer *w)
-{
-	if (!r->is_truncated)
-		return;
-	json_key(w, "truncated");
-	json_bool(w, true);
-}
-
 void run_record_write(const struct run_record *r, bool is_whole, struct json_writer *w)
 {
 	json_object(w);
@@ -150,7 +142,8 @@ void run_record_write(const struct run_record *r, bool is_whole, struct json_wri
 	}
 	json_key(w, "logs_dropped");
 	json_int(w, (int64_t)r->logs_dropped);
-	write_truncated(r, w);
+	json_key(w, "truncated");
+	json_bool(w, r->is_truncated);
 	write_raw(w, "error", r->error, "null");
 	if (is_whole)
 		write_raw(w, "tests", r->tests, "[]");
@@ -183,7 +176,8 @@ void run_record_write_logs(const struct run_record *r, struct json_writer *w)
 	write_raw(w, "logs", r->logs, "[]");
 	json_key(w, "logs_dropped");
 	json_int(w, (int64_t)r->logs_dropped);
-	write_truncated(r, w);
+	json_key(w, "truncated");
+	json_bool(w, r->is_truncated);
 	json_object_end(w);
 }
 

@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
 # pylint: disable=wrong-import-position
 from ground import check, equal, until  # noqa: E402
 
-KEYS = {"id", "task_id", "status", "language", "result", "logs", "logs_dropped", "error", "tests", "metrics",
+KEYS = {"id", "task_id", "status", "language", "result", "logs", "logs_dropped", "truncated", "error", "tests", "metrics",
         "timeout_ms", "metadata", "sandbox", "pooled", "trust", "created_at", "started_at", "ended_at"}
 
 

@@ -97,14 +97,14 @@ static void test_record(void)
 	run_record_write(&r, true, &w);
 	check(json_writer_end(&w, &out) == 0);
 	keep(&out);
-	check_str(text,
-		  "{\"id\":\"run-a\",\"task_id\":null,\"status\":\"completed\",\"language\":"
-		  "\"bash\",\"result\":[1],\"logs\":[],\"logs_dropped\":0,\"error\":null,"
-		  "\"tests\":[],\"metrics\":{\"duration_ms\":1,\"cold_start_ms\":2,\"cpu_ms\":"
-		  "null,\"memory_peak_bytes\":null,\"network_requests\":0,\"network_bytes\":0"
-		  "},\"timeout_ms\":30000,\"metadata\":{},\"sandbox\":\"run-b\",\"pooled\":"
-		  "true,\"trust\":\"low\",\"created_at\":\"1970-01-01T00:00:01.000Z\","
-		  "\"started_at\":null,\"ended_at\":null}");
+	check_str(text, "{\"id\":\"run-a\",\"task_id\":null,\"status\":\"completed\",\"language\":"
+			"\"bash\",\"result\":[1],\"logs\":[],\"logs_dropped\":0,"
+			"\"truncated\":false,\"error\":null,\"tests\":[],\"metrics\":{\"duration_"
+			"ms\":1,\"cold_start_ms\":2,\"cpu_ms\":"
+			"null,\"memory_peak_bytes\":null,\"network_requests\":0,\"network_bytes\":0"
+			"},\"timeout_ms\":30000,\"metadata\":{},\"sandbox\":\"run-b\",\"pooled\":"
+			"true,\"trust\":\"low\",\"created_at\":\"1970-01-01T00:00:01.000Z\","
+			"\"started_at\":null,\"ended_at\":null}");
 	json_writer_close(&w);
 	json_writer_init(&w, false);
 	run_record_write(&r, false, &w);
