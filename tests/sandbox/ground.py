@@ -134,6 +134,13 @@ class Events:
         return Result(ends[0][1], b"".join(output["stdout"]), b"".join(output["stderr"]))
 
 
+def is_socket(path):
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except FileNotFoundError:  # it went meanwhile
+        return False
+
+
 class Ground(place.Place):
     """Directories, a berthd, its keeper. Everything is gone when it closes, also on failure."""
 
@@ -278,7 +285,7 @@ class Ground(place.Place):
     def sockets(self):
         """By their paths: most are bound through an fd, and /proc/net/unix does not tell whose."""
         found = [os.path.join(folder, name) for folder, _, names in os.walk(self.run) for name in names]
-        return sorted(path for path in found if stat.S_ISSOCK(os.lstat(path).st_mode))
+        return sorted(filter(is_socket, found))
 
     def namespaces(self):
         """Network namespaces that our processes are in or keep open."""
