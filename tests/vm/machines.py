@@ -25,7 +25,7 @@ import run as points  # noqa: E402  pylint: disable=wrong-import-position
 BUILD = image.ROOT / "build"
 AS_ROOT = r"(keeper|freeze|container|inside)_root_|init_(exec|user|channel|tree)$|" \
           r"sandbox_(exec|lifecycle|adopt|many)(_runc)?$|chaos_(root|runc)$|security_root_|" \
-          r"lifecycle_(sleep|between|capacity|alarms|death|events|left)(_runc)?$"
+          r"lifecycle_(sleep|between|capacity|alarms|death|events|left)(_runc)?$|process_(processes|edges)(_runc)?$"
 # By name: its root image, words of the kernel's command line, which tests. See scripts/test-vm.
 MACHINES = {
     "v2": ("debian", "vm.cgroups=v2", AS_ROOT + r"|lifecycle_still(_runc)?$|vm_(contained|(sleep|between)_delegated)"),
