@@ -114,8 +114,17 @@ ATTRIBUTES = [
 ]
 
 
+def parses_attributes(kernel):
+    """Whether the parser that node carries knows attributes of imports: that of 18 does not."""
+    return int(kernel.ready["version"].split(".")[0]) >= 20
+
+
 def test_attributes(kernel):
     """Attributes of imports are passed on, of cells and of runs, in the newer and in the older form."""
+    if not parses_attributes(kernel):
+        for code in ATTRIBUTES[:2]:
+            check("attributes" in kernel.run(code).failed("SyntaxError")["message"], code)
+        return
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/f.json", "w", encoding="utf-8") as file:
             file.write('{"g": 5}')
@@ -326,8 +335,10 @@ def test_syntax(kernel):
         check(error["line"] <= code.count("\n") + 1, code, error)
     check("is_syntax" not in kernel.run("JSON.parse('{')").failed("SyntaxError"), "an error of a function")
     check("is_syntax" not in kernel.run("new Function('+*')").failed("SyntaxError"), "an error of Function()")
-    for code, where in [("import fs from 'fs'\nlet a = 1 +* 2", (2, 12)), ("let a = 1\nexport const b = ;", (2, 18)),
-                        ("import x from './f.json' assert { type: 'json' }; 1 +* 2", (1, 54))]:
+    mistakes = [("import fs from 'fs'\nlet a = 1 +* 2", (2, 12)), ("let a = 1\nexport const b = ;", (2, 18))]
+    if parses_attributes(kernel):
+        mistakes.append(("import x from './f.json' assert { type: 'json' }; 1 +* 2", (1, 54)))
+    for code, where in mistakes:
         error = kernel.run(code).failed("SyntaxError")
         equal((place(error)[1:], error["message"]), (where, "Unexpected token"), code)
     equal(kernel.ok("typeof ran").text, "'undefined'")
