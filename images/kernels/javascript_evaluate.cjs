@@ -16,6 +16,15 @@ const { fail } = require('./javascript_calls.cjs');
 const BOX = '.repl_result';
 let shield = null;
 
+// Before V8 11 the promise of the code itself is what another is resolved with, so its `then` is asked for as well.
+const ASKS_PROMISE = parseInt(process.versions.v8, 10) < 11;
+const promisePrototype = Promise.prototype, firstThen = promisePrototype.then;
+
+function isThenReplaced()
+{
+	return ASKS_PROMISE && own(getOwnPropertyDescriptor(promisePrototype, 'then'), 'value') !== firstThen;
+}
+
 function hasForeignThen()
 {
 	const found = getOwnPropertyDescriptor(objectPrototype, 'then');
@@ -117,7 +126,7 @@ function evaluate(call, source, code, onValue, conflicts = [])
 			return;
 		}
 		if (!details) {
-			call.isLost = own(remote, 'type') === 'undefined' && hasForeignThen();
+			call.isLost = own(remote, 'type') === 'undefined' && (hasForeignThen() || isThenReplaced());
 			take(remote, (value) => onResult(call, value, onValue));
 			return;
 		}

@@ -25,7 +25,7 @@ function onCode(call, source, code)
 	state.isRun = false;
 	evaluate(call, source, code, (value) => {
 		if (call.isLost)
-			failUnseen(call, 'it gave all objects a `then`');
+			failUnseen(call, 'it gave all objects, or all promises, another `then`');
 		if (value !== undefined && !call.exit)
 			reportResult(call, bundleOf(value), true);
 		succeed(call);

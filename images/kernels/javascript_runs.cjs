@@ -62,7 +62,7 @@ function loadScript(call, source, code)
 			state.lastLoad.value = value;
 			state.lastLoad.target = targetOf(module.exports);
 			if (call.isLost && !state.lastLoad.target)
-				failUnseen(call, 'it gave all objects a `then`');
+				failUnseen(call, 'it gave all objects, or all promises, another `then`');
 		}
 		succeed(call);
 	});
