@@ -361,6 +361,16 @@ berth_interrupt() {
 	[[ ! $berth_is_busy || $berth_why ]] || berth_unwind interrupt 130
 }
 
+# Of a signal that ends a shell: it ends the call, as that would end with it. Between calls it ends this one.
+berth_signal() {
+	if [[ ! $berth_is_busy ]]; then
+		builtin trap - "$1"
+		builtin kill "-$1" "$$"
+	elif [[ ! $berth_why ]]; then
+		berth_unwind signal "$((128 + $1))"
+	fi
+}
+
 # In place of the builtin: it ends the call, and not the shell that the next one needs.
 exit() {
 	local status=$? # what it ends with if nothing is said
@@ -411,6 +421,11 @@ berth_last_words() {
 	berth_status=$? # no names of ours that could be the user's: they are told, too
 	[[ $berth_is_busy && $BASHPID == "$$" ]] || builtin return 0
 	{
+		# After a signal whose trap the code took away, bash has the status of the command before.
+		if ((berth_status == 0)) && [[ ! $berth_why && ! ${BASH_COMMAND-} =~ exit|builtin|command ]]; then
+			berth_why=failed
+		fi
+		[[ $berth_why != failed ]] || berth_status=1
 		berth_is_sound || berth_mend
 		berth_leave_posix
 		[[ $- != *e* ]] || berth_options+=e
@@ -435,10 +450,14 @@ berth_last_words() {
 # Code that defines one of these, or unsets it, is told that it may not.
 builtin readonly -f berth_hide berth_decode berth_encode berth_parse berth_meet berth_join berth_pass berth_value berth_report berth_next \
 	berth_begin berth_give_input berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong berth_end berth_unwind \
-	berth_step berth_interrupt exit berth_failed berth_tell berth_last_words
+	berth_step berth_interrupt berth_signal exit berth_failed berth_tell berth_last_words
 builtin trap berth_last_words EXIT
 builtin trap 'berth_failed "$?"' ERR
 builtin trap '' INT
+# Those that bash ends by, after its EXIT trap. Not SIGSEGV and its like: the code that met one would meet it again.
+for berth_name in 1 5 6 10 12 13 14 15 24 25 26 31; do
+	builtin trap "berth_signal $berth_name" "$berth_name"
+done
 builtin set -E
 while { berth_next; } 2>/dev/null; do
 	berth_open
@@ -456,4 +475,6 @@ while { berth_next; } 2>/dev/null; do
 		berth_end "$berth_status_now"
 	} 2>/dev/null
 done
+# An assignment that cannot be evaluated (x=1/0, of an integer) has bash give up the loop, with the call in it.
+[[ ! $berth_is_busy ]] || berth_why=${berth_why:-failed}
 builtin exit 0

@@ -118,6 +118,30 @@ def test_anew(kernel):
     check(kernel.stderr.endswith(b"err\n"), kernel.stderr)
 
 
+def test_cut_off(kernel):
+    """Code that a signal or an assignment cuts off has failed, and the context lives on with its variables and traps."""
+    kernel.ok("x=5; f() { kill -HUP $$; echo no; }; trap 'echo got' USR2")
+    for option in ("set +e", "set -e"):
+        kernel.ok(option)
+        for code, status in (("kill -TERM $$; echo no; exit 5", 143), ("f; echo no", 129), ("kill -USR1 $$; sleep 1; echo no", 138),
+                             ("(sleep .2; kill -USR1 $$)& sleep .5; echo no", 138), ("kill 0; echo no", 143),
+                             ("kill -ALRM $$; echo no", 142), ("trap - TERM; kill -TERM $$; echo no", 1),
+                             ("kill -SEGV $$; echo no", 1), ("declare -i y; y=1/0; echo no", 1), ("z=(1); z[1/0]=2; echo no", 1),
+                             ("g() { local -i y; y=1/0; echo no; }; g; echo no", 1)):
+            call = kernel.run(code)
+            equal((call.failed("ExitStatus")["exit_code"], call.stdout), (status, b""), code)
+            equal(kernel.ok("echo $x").stdout, b"5\n", code)
+    kernel.ok("trap 'echo got' USR2")
+    equal(kernel.ok("kill -USR2 $$; echo after").stdout, b"got\nafter\n")
+    equal(kernel.ok("sleep 5 & kill $!; wait $! || echo $?").stdout, b"143\n", "children have none of the kernel's traps")
+    equal(kernel.ok("builtin exit 0; echo no").stdout, b"")
+    victim = start()
+    victim.ok("x=5")
+    os.kill(victim.pid, 15)
+    equal(victim.wait_end(), -15)
+    victim.close()
+
+
 def test_syntax_error(kernel):
     """Errors of syntax have their line; the context lives on, under set -e too."""
     for option in ("set +e", "set -e"):
