@@ -235,8 +235,7 @@ berth_begin() {
 			builtin return 1
 		fi
 		berth_give_input
-		berth_code="($berth_loaded"$'\n)' # each time anew: nothing of it stays
-		berth_is_run=1
+		berth_code=berth_run berth_is_run=1
 	else
 		berth_is_run=''
 	fi
@@ -250,10 +249,22 @@ berth_give_input() {
 	local LC_ALL=C
 	if ((${#input} < 131072 - 6)); then
 		builtin export "INPUT=$input"
+		berth_input=''
 	else
 		builtin export -n "INPUT=$input"
+		berth_input=$input
 	fi
 }
+
+# The code of a run, each time in a shell of its own: nothing of it stays, and $$ is that shell.
+berth_run() (
+	berth_text='builtin source /dev/stdin'
+	if [[ $berth_input ]]; then
+		exec {berth_new_state}<<<"$berth_input"
+		berth_text="builtin read -r <&$berth_new_state; INPUT=\$REPLY; unset REPLY; exec $berth_new_state<&-; $berth_text"
+	fi
+	exec "$berth_bash" -c "$berth_text" "$0" <<<"$berth_loaded"
+)
 
 # Opens again what the code has closed, and leaves what it has sent elsewhere.
 berth_open() {
@@ -449,7 +460,7 @@ berth_last_words() {
 
 # Code that defines one of these, or unsets it, is told that it may not.
 builtin readonly -f berth_hide berth_decode berth_encode berth_parse berth_meet berth_join berth_pass berth_value berth_report berth_next \
-	berth_begin berth_give_input berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong berth_end berth_unwind \
+	berth_begin berth_give_input berth_run berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong berth_end berth_unwind \
 	berth_step berth_interrupt berth_signal exit berth_failed berth_tell berth_last_words
 builtin trap berth_last_words EXIT
 builtin trap 'berth_failed "$?"' ERR

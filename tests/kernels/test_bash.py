@@ -290,6 +290,28 @@ def test_run(kernel):
         kernel.ok("cd /")
 
 
+def test_run_shell(kernel):
+    """The code of a run has a shell of its own, which is $$: its traps are called, and a signal that ends it is an error."""
+    kernel.load("echo $(($$ - BASHPID)) $BASH_SUBSHELL; trap 'echo got' TERM; kill -TERM $$; echo after").ok()
+    equal(kernel.invoke().ok().stdout, b"0 0\ngot\nafter\n")
+    for code, status in (("kill -TERM $$; echo no; exit 5", 143), ("kill -HUP $$; echo no", 129), ("kill -USR1 $$; echo no", 138),
+                         ("kill 0; echo no", 143), ("kill -KILL $$; echo no", 137), ("kill -INT $$; echo no", 130),
+                         ("kill $PPID", 143), ("return 4; echo no", 4), ("set -e; false; echo no", 1),
+                         ("declare -i x; x=1/0; echo no", 1)):
+        kernel.load(code).ok()
+        for given in ("", "x" * 200000):
+            call = kernel.invoke(input=given)
+            equal((call.failed("ExitStatus")["exit_code"], call.stdout), (status, b""), code)
+    kernel.load("ls -l /proc/$$/fd; echo ${REPLY-none}; cat").ok()
+    for given in ("", "x" * 200000):
+        inside = kernel.invoke(input=given).ok().stdout.decode()
+        for fd in [kernel.orders, *(fd for fd, name in kernel.fds.items() if name == "reports")]:
+            check(os.readlink(f"/proc/self/fd/{fd}") not in inside, inside)
+        check(inside.endswith("none\n"), inside)
+    kernel.load("echo no", env={"large": "x" * 200000}).ok()
+    equal(kernel.invoke().failed("ExitStatus")["exit_code"], 126, "no program starts with that")
+
+
 def test_run_large_input(kernel):
     """An input that no environment can hold is in the shell alone, and programs start."""
     kernel.load('echo "${#INPUT}"; sh -c \'echo "${#INPUT}"\'; wc -c <<<"$INPUT"').ok()
