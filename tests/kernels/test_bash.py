@@ -229,7 +229,8 @@ def test_redefined(kernel):
                  ":() { return 1; }", "exit() { :; }", "unset -f exit", "unset -f berth_end", "berth_report() { :; }",
                  "shopt -s expand_aliases; alias printf=: read=: builtin=: trap=: source=: eval=: exec=:",
                  "set -e", "set -u", "set -eu", "set -o pipefail", "set -o posix", "POSIXLY_CORRECT=1", "set -C", "set -a", "set -T",
-                 "IFS=", "IFS=,", "IFS='\"'", "unset IFS", "FUNCNEST=4", "TMOUT=1", "BASH=/bin/false", "unset BASH BASH_SOURCE",
+                 "set -k", "set -p", "set -f", "shopt -s nocasematch", "readonly IFS=x", "readonly IFS=1", "IFS=",
+                 "IFS=,", "IFS='\"'", "unset IFS", "FUNCNEST=4", "TMOUT=1", "BASH=/bin/false", "unset BASH BASH_SOURCE",
                  "exec 1>&- 2>&-", "exec 0<&- 1>&- 2>&-", "exec {x}>&1 1>&- {x}>&-",
                  "shopt -s extdebug", "shopt -s lastpipe", "shopt -s compat31", "shopt -s failglob nullglob",
                  "trap '' EXIT", "trap - EXIT ERR INT", "trap 'return 2' DEBUG; shopt -s extdebug"):
@@ -249,6 +250,20 @@ def test_redefined(kernel):
     equal(kernel.ok("cd() { builtin cd \"$1\" && echo \"at $PWD\"; }; cd /usr").stdout, b"at /usr\n")
     equal(kernel.ok("cd /; set -o posix", cwd="/usr").stdout, b"at /\n", "what the code defines is the code's")
     equal(kernel.ok("[[ -o posix ]] && echo still").stdout, b"still\n")
+
+
+def test_nocasematch(kernel):
+    """Options that change how words are compared do not turn on set -e, nor lose variables."""
+    kernel.ok("shopt -s nocasematch extglob; seconds=5; f() { [[ a == @(A|b) ]] && echo f; }; IFS=:")
+    equal(kernel.ok("false; echo on; [[ a == A ]] && echo same").stdout, b"on\nsame\n")
+    equal(kernel.ok("false; echo on").stdout, b"on\n")
+    kernel.run("echo ${unknown:?gone}").failed("Exit")
+    equal(kernel.ok('false; f; echo "$seconds$IFS"; [[ a == A ]] && echo same').stdout, b"f\n5:\nsame\n")
+    kernel.ok("readonly IFS=1 && printf %s 'a  ü😀\x01é'")
+    kernel.load('echo "$INPUT"').ok()
+    equal(json.loads(kernel.invoke(input={"a 1": ["1 ", " 1"]}).ok().stdout), {"a 1": ["1 ", " 1"]})
+    kernel.run("echo ${unknown:?gone}").failed("Exit")
+    equal(kernel.ok('y=a1b; echo $y "$seconds"').stdout, b"a b 5\n")
 
 
 def test_broken(kernel):
