@@ -68,12 +68,12 @@ berth_decode() {
 		elif ((hex < 0x80)); then
 			builtin printf -v bytes '\\x%02x' "$hex"
 		elif ((hex < 0x800)); then
-			builtin printf -v bytes '\\x%02x' $((0xC0 | hex >> 6)) $((0x80 | hex & 63))
+			builtin printf -v bytes '\\x%02x' "$((0xC0 | hex >> 6))" "$((0x80 | hex & 63))"
 		elif ((hex < 0x10000)); then
-			builtin printf -v bytes '\\x%02x' $((0xE0 | hex >> 12)) $((0x80 | hex >> 6 & 63)) $((0x80 | hex & 63))
+			builtin printf -v bytes '\\x%02x' "$((0xE0 | hex >> 12))" "$((0x80 | hex >> 6 & 63))" "$((0x80 | hex & 63))"
 		else
-			builtin printf -v bytes '\\x%02x' $((0xF0 | hex >> 18)) $((0x80 | hex >> 12 & 63)) $((0x80 | hex >> 6 & 63)) \
-				$((0x80 | hex & 63))
+			builtin printf -v bytes '\\x%02x' "$((0xF0 | hex >> 18))" "$((0x80 | hex >> 12 & 63))" \
+				"$((0x80 | hex >> 6 & 63))" "$((0x80 | hex & 63))"
 		fi
 		s=${s//\\u${BASH_REMATCH[1]}$low/$bytes}
 	done
@@ -97,8 +97,8 @@ berth_encode() {
 # Takes an order apart: $call, $code, $load, $cwd, $env (names and values in turn) and $input, JSON as it stands.
 # A line that is split at its quotes is structure and strings in turn; a quote behind a backslash goes on with its string.
 berth_parse() {
-	local LC_ALL=C IFS='"' parts=() part text='' is_text='' depth=0 key='' keys=() raw=() is_raw='' ends
-	builtin read -r -a parts <<<"$1"
+	local LC_ALL=C parts=() part text='' is_text='' depth=0 key='' keys=() raw=() is_raw='' ends
+	builtin mapfile -t -d '"' parts <<<"$1"
 	for part in "${parts[@]}"; do
 		if [[ $is_text ]]; then
 			text+=$part
@@ -137,11 +137,6 @@ berth_meet() {
 	done
 }
 
-berth_join() {
-	local IFS=''
-	input="${raw[*]}"
-}
-
 # Of `block`: how deep it is, and the raw text of an input, which a comma ends that is not within it.
 berth_pass() {
 	local at plain
@@ -159,7 +154,7 @@ berth_pass() {
 		esac
 		if [[ $is_raw && $at ]]; then
 			if ((depth < ends_at)) || { [[ $at == , ]] && ((depth == ends_at)); }; then
-				berth_join
+				builtin printf -v input '%s' "${raw[@]}"
 				is_raw='' key=''
 			else
 				raw+=("$at")
@@ -187,17 +182,18 @@ berth_report() {
 
 # Reads an order, and sets where its code runs. It fails when there are no more.
 berth_next() {
-	local - IFS=$' \t\n' line part
-	builtin set +efuxC
+	local -
+	builtin set +efukxC
+	local line REPLY
 	while ((1)); do
 		line=''
-		while ! IFS= builtin read -r -u "$berth_orders" part; do
+		while ! builtin read -r -u "$berth_orders"; do # with no name, it takes nothing from IFS
 			(($? > 128)) || builtin return 1
-			line+=$part
+			line+=$REPLY
 		done
 		# An order that its sender could not complete.
-		[[ $line$part != *$'\x18' ]] || builtin continue
-		if berth_begin "$line$part"; then
+		[[ $line$REPLY != *$'\x18' ]] || builtin continue
+		if berth_begin "$line$REPLY"; then
 			builtin return 0
 		fi
 	done
@@ -235,8 +231,7 @@ berth_begin() {
 			builtin return 1
 		fi
 		berth_give_input
-		berth_code="($berth_loaded"$'\n)' # each time anew: nothing of it stays
-		berth_is_run=1
+		berth_code=berth_run berth_is_run=1
 	else
 		berth_is_run=''
 	fi
@@ -250,10 +245,22 @@ berth_give_input() {
 	local LC_ALL=C
 	if ((${#input} < 131072 - 6)); then
 		builtin export "INPUT=$input"
+		berth_input=''
 	else
 		builtin export -n "INPUT=$input"
+		berth_input=$input
 	fi
 }
+
+# The code of a run, each time in a shell of its own: nothing of it stays, and $$ is that shell.
+berth_run() (
+	berth_text='builtin source /dev/stdin'
+	if [[ $berth_input ]]; then
+		exec {berth_new_state}<<<"$berth_input"
+		berth_text="builtin read -r <&$berth_new_state; INPUT=\$REPLY; unset REPLY; exec $berth_new_state<&-; $berth_text"
+	fi
+	exec "$berth_bash" -c "$berth_text" "$0" <<<"$berth_loaded"
+)
 
 # Opens again what the code has closed, and leaves what it has sent elsewhere.
 berth_open() {
@@ -301,11 +308,11 @@ berth_fail() {
 # True if bash cannot read it: why is in $berth_message and $berth_line then. It is asked with an empty environment, since
 # with that of the code it might not start, and believed only about that text: other words are those of a start that failed.
 berth_is_wrong() {
-	local more=() said line
+	local more=() said REPLY
 	! builtin shopt -q extglob || more=(-O extglob)
 	said=$(builtin exec -c "$berth_bash" "${more[@]}" -n /dev/stdin <<<"$1" 2>&1 >/dev/null) && builtin return 1
-	while builtin read -r line; do
-		if [[ $line =~ ^/dev/stdin:\ line\ ([0-9]+):\ (.*) && ${BASH_REMATCH[2]} != warning:* ]]; then
+	while builtin read -r; do
+		if [[ $REPLY =~ ^/dev/stdin:\ line\ ([0-9]+):\ (.*) && ${BASH_REMATCH[2]} != warning:* ]]; then
 			berth_line=${BASH_REMATCH[1]} berth_message=${BASH_REMATCH[2]}
 			builtin return 0
 		fi
@@ -315,13 +322,13 @@ berth_is_wrong() {
 
 # After the code, with its status.
 berth_end() {
-	local status=$1 IFS=$' \t\n' why=$berth_why
-	if [[ $- == *e* ]]; then
+	if [[ -o errexit ]]; then # not $-, in which nocasematch takes E for e
 		builtin set +e
 		berth_options+=e
 	fi
 	local -
-	builtin set +fuxC
+	builtin set +fukxC
+	local status=$1 why=$berth_why
 	berth_is_busy=''
 	case $why in
 	interrupt) berth_fail Interrupted "the call was interrupted" '' interrupted ;;
@@ -361,11 +368,22 @@ berth_interrupt() {
 	[[ ! $berth_is_busy || $berth_why ]] || berth_unwind interrupt 130
 }
 
+# Of a signal that ends a shell: it ends the call, as that would end with it. Between calls it ends this one.
+berth_signal() {
+	if [[ ! $berth_is_busy ]]; then
+		builtin trap - "$1"
+		builtin kill "-$1" "$$"
+	elif [[ ! $berth_why ]]; then
+		berth_unwind signal "$((128 + $1))"
+	fi
+}
+
 # In place of the builtin: it ends the call, and not the shell that the next one needs.
 exit() {
-	local status=$? # what it ends with if nothing is said
+	berth_text=$? # what it ends with if nothing is said
+	local status # without a value, which set -k would take away
 	[[ ${1-} != -- ]] || builtin shift
-	status=${1-$status}
+	status=${1-$berth_text}
 	((BASH_SUBSHELL == 0)) || builtin exit "$status"
 	[[ $berth_is_busy ]] || builtin exit "$status"
 	# Of numbers test knows what exit does: all digits are decimal, and what it cannot read makes it return 2.
@@ -380,7 +398,7 @@ exit() {
 
 # Of every command that fails and is not asked whether it does. Under set -e the shell would end after this.
 berth_failed() {
-	if [[ $- == *e* && $BASH_SUBSHELL == 0 && $berth_is_busy ]]; then
+	if [[ -o errexit && $BASH_SUBSHELL == 0 && $berth_is_busy ]]; then
 		builtin set +e
 		berth_options+=e
 		[[ $berth_why ]] || berth_unwind errexit "$1"
@@ -389,18 +407,20 @@ berth_failed() {
 
 # All that lives in this shell, but for what every shell has of its own.
 berth_tell() {
-	for berth_name in $(builtin compgen -v); do
+	builtin shopt -p # first: what functions have may need extglob
+	builtin shopt -u nocasematch
+	builtin mapfile -t berth_names <<<"$(builtin compgen -v)"
+	for berth_name in "${berth_names[@]}"; do
 		case $berth_name in
-		berth_orders | berth_reports | berth_name | berth_spare | berth_bash | BASH* | COMP_* | DIRSTACK | EPOCH* | EUID | FUNCNAME | GROUPS) ;;
+		berth_names | berth_orders | berth_reports | berth_name | berth_spare | berth_bash | BASH* | COMP_* | DIRSTACK | EPOCH* | EUID | FUNCNAME | GROUPS) ;;
 		LINENO | PIPESTATUS | PPID | *RANDOM | SECONDS | SHELLOPTS | UID | _) ;;
 		*) builtin declare -p "$berth_name" ;;
 		esac
 	done
 	# Not that ours are readonly: whoever begins anew defines them once more.
-	while IFS= builtin read -r berth_name; do
-		[[ $berth_name == 'declare -fr '@(berth_*|exit) ]] || builtin printf '%s\n' "$berth_name"
+	while builtin read -r; do
+		[[ $REPLY == 'declare -fr '@(berth_*|exit) ]] || builtin printf '%s\n' "$REPLY"
 	done <<<"$(builtin declare -f)"
-	builtin shopt -p
 	builtin alias -p
 	builtin set +o
 }
@@ -411,11 +431,15 @@ berth_last_words() {
 	berth_status=$? # no names of ours that could be the user's: they are told, too
 	[[ $berth_is_busy && $BASHPID == "$$" ]] || builtin return 0
 	{
+		# After a signal whose trap the code took away, bash has the status of the command before.
+		if ((berth_status == 0)) && [[ ! $berth_why && ! ${BASH_COMMAND-} =~ exit|builtin|command ]]; then
+			berth_why=failed
+		fi
+		[[ $berth_why != failed ]] || berth_status=1
 		berth_is_sound || berth_mend
 		berth_leave_posix
-		[[ $- != *e* ]] || berth_options+=e
+		[[ ! -o errexit ]] || berth_options+=e
 		builtin set +efx
-		IFS=$' \t\n'
 		berth_is_busy='' berth_why=${berth_why:-exit}
 		berth_end "$berth_status"
 		berth_state=$(berth_tell)
@@ -433,12 +457,17 @@ berth_last_words() {
 }
 
 # Code that defines one of these, or unsets it, is told that it may not.
-builtin readonly -f berth_hide berth_decode berth_encode berth_parse berth_meet berth_join berth_pass berth_value berth_report berth_next \
-	berth_begin berth_give_input berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong berth_end berth_unwind \
-	berth_step berth_interrupt exit berth_failed berth_tell berth_last_words
+builtin readonly -f berth_hide berth_decode berth_encode berth_parse berth_meet berth_pass berth_value berth_report berth_next \
+	berth_begin berth_give_input berth_run berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong berth_end berth_unwind \
+	berth_step berth_interrupt berth_signal exit berth_failed berth_tell berth_last_words
 builtin trap berth_last_words EXIT
 builtin trap 'berth_failed "$?"' ERR
 builtin trap '' INT
+# Those that bash ends by, after its EXIT trap. Not SIGSEGV and its like: the code that met one would meet it again.
+for berth_name in 1 5 6 10 12 13 14 15 24 25 26 31; do
+	# shellcheck disable=SC2064 # the number is known now
+	builtin trap "berth_signal $berth_name" "$berth_name"
+done
 builtin set -E
 while { berth_next; } 2>/dev/null; do
 	berth_open
@@ -456,4 +485,6 @@ while { berth_next; } 2>/dev/null; do
 		berth_end "$berth_status_now"
 	} 2>/dev/null
 done
+# An assignment that cannot be evaluated (x=1/0, of an integer) has bash give up the loop, with the call in it.
+[[ ! $berth_is_busy ]] || berth_why=${berth_why:-failed}
 builtin exit 0

@@ -118,6 +118,30 @@ def test_anew(kernel):
     check(kernel.stderr.endswith(b"err\n"), kernel.stderr)
 
 
+def test_cut_off(kernel):
+    """Code that a signal or an assignment cuts off has failed, and the context lives on with its variables and traps."""
+    kernel.ok("x=5; f() { kill -HUP $$; echo no; }; trap 'echo got' USR2")
+    for option in ("set +e", "set -e"):
+        kernel.ok(option)
+        for code, status in (("kill -TERM $$; echo no; exit 5", 143), ("f; echo no", 129), ("kill -USR1 $$; sleep 1; echo no", 138),
+                             ("(sleep .2; kill -USR1 $$)& sleep .5; echo no", 138), ("kill 0; echo no", 143),
+                             ("kill -ALRM $$; echo no", 142), ("trap - TERM; kill -TERM $$; echo no", 1),
+                             ("kill -SEGV $$; echo no", 1), ("declare -i y; y=1/0; echo no", 1), ("z=(1); z[1/0]=2; echo no", 1),
+                             ("g() { local -i y; y=1/0; echo no; }; g; echo no", 1)):
+            call = kernel.run(code)
+            equal((call.failed("ExitStatus")["exit_code"], call.stdout), (status, b""), code)
+            equal(kernel.ok("echo $x").stdout, b"5\n", code)
+    kernel.ok("trap 'echo got' USR2")
+    equal(kernel.ok("kill -USR2 $$; echo after").stdout, b"got\nafter\n")
+    equal(kernel.ok("sleep 5 & kill $!; wait $! || echo $?").stdout, b"143\n", "children have none of the kernel's traps")
+    equal(kernel.ok("builtin exit 0; echo no").stdout, b"")
+    victim = start()
+    victim.ok("x=5")
+    os.kill(victim.pid, 15)
+    equal(victim.wait_end(), -15)
+    victim.close()
+
+
 def test_syntax_error(kernel):
     """Errors of syntax have their line; the context lives on, under set -e too."""
     for option in ("set +e", "set -e"):
@@ -205,7 +229,8 @@ def test_redefined(kernel):
                  ":() { return 1; }", "exit() { :; }", "unset -f exit", "unset -f berth_end", "berth_report() { :; }",
                  "shopt -s expand_aliases; alias printf=: read=: builtin=: trap=: source=: eval=: exec=:",
                  "set -e", "set -u", "set -eu", "set -o pipefail", "set -o posix", "POSIXLY_CORRECT=1", "set -C", "set -a", "set -T",
-                 "IFS=", "IFS=,", "IFS='\"'", "unset IFS", "FUNCNEST=4", "TMOUT=1", "BASH=/bin/false", "unset BASH BASH_SOURCE",
+                 "set -k", "set -p", "set -f", "shopt -s nocasematch", "readonly IFS=x", "readonly IFS=1", "IFS=",
+                 "IFS=,", "IFS='\"'", "unset IFS", "FUNCNEST=4", "TMOUT=1", "BASH=/bin/false", "unset BASH BASH_SOURCE",
                  "exec 1>&- 2>&-", "exec 0<&- 1>&- 2>&-", "exec {x}>&1 1>&- {x}>&-",
                  "shopt -s extdebug", "shopt -s lastpipe", "shopt -s compat31", "shopt -s failglob nullglob",
                  "trap '' EXIT", "trap - EXIT ERR INT", "trap 'return 2' DEBUG; shopt -s extdebug"):
@@ -225,6 +250,20 @@ def test_redefined(kernel):
     equal(kernel.ok("cd() { builtin cd \"$1\" && echo \"at $PWD\"; }; cd /usr").stdout, b"at /usr\n")
     equal(kernel.ok("cd /; set -o posix", cwd="/usr").stdout, b"at /\n", "what the code defines is the code's")
     equal(kernel.ok("[[ -o posix ]] && echo still").stdout, b"still\n")
+
+
+def test_nocasematch(kernel):
+    """Options that change how words are compared do not turn on set -e, nor lose variables."""
+    kernel.ok("shopt -s nocasematch extglob; seconds=5; f() { [[ a == @(A|b) ]] && echo f; }; IFS=:")
+    equal(kernel.ok("false; echo on; [[ a == A ]] && echo same").stdout, b"on\nsame\n")
+    equal(kernel.ok("false; echo on").stdout, b"on\n")
+    kernel.run("echo ${unknown:?gone}").failed("Exit")
+    equal(kernel.ok('false; f; echo "$seconds$IFS"; [[ a == A ]] && echo same').stdout, b"f\n5:\nsame\n")
+    kernel.ok("readonly IFS=1 && printf %s 'a  ü😀\x01é'")
+    kernel.load('echo "$INPUT"').ok()
+    equal(json.loads(kernel.invoke(input={"a 1": ["1 ", " 1"]}).ok().stdout), {"a 1": ["1 ", " 1"]})
+    kernel.run("echo ${unknown:?gone}").failed("Exit")
+    equal(kernel.ok('y=a1b; echo $y "$seconds"').stdout, b"a b 5\n")
 
 
 def test_broken(kernel):
@@ -264,6 +303,28 @@ def test_run(kernel):
         equal((call.failed("SyntaxError")["line"], call.is_checked), (2, False))
         kernel.invoke().failed("LookupError")
         kernel.ok("cd /")
+
+
+def test_run_shell(kernel):
+    """The code of a run has a shell of its own, which is $$: its traps are called, and a signal that ends it is an error."""
+    kernel.load("echo $(($$ - BASHPID)) $BASH_SUBSHELL; trap 'echo got' TERM; kill -TERM $$; echo after").ok()
+    equal(kernel.invoke().ok().stdout, b"0 0\ngot\nafter\n")
+    for code, status in (("kill -TERM $$; echo no; exit 5", 143), ("kill -HUP $$; echo no", 129), ("kill -USR1 $$; echo no", 138),
+                         ("kill 0; echo no", 143), ("kill -KILL $$; echo no", 137), ("kill -INT $$; echo no", 130),
+                         ("kill $PPID", 143), ("return 4; echo no", 4), ("set -e; false; echo no", 1),
+                         ("declare -i x; x=1/0; echo no", 1)):
+        kernel.load(code).ok()
+        for given in ("", "x" * 200000):
+            call = kernel.invoke(input=given)
+            equal((call.failed("ExitStatus")["exit_code"], call.stdout), (status, b""), code)
+    kernel.load("ls -l /proc/$$/fd; echo ${REPLY-none}; cat").ok()
+    for given in ("", "x" * 200000):
+        inside = kernel.invoke(input=given).ok().stdout.decode()
+        for fd in [kernel.orders, *(fd for fd, name in kernel.fds.items() if name == "reports")]:
+            check(os.readlink(f"/proc/self/fd/{fd}") not in inside, inside)
+        check(inside.endswith("none\n"), inside)
+    kernel.load("echo no", env={"large": "x" * 200000}).ok()
+    equal(kernel.invoke().failed("ExitStatus")["exit_code"], 126, "no program starts with that")
 
 
 def test_run_large_input(kernel):
