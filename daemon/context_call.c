@@ -72,13 +72,13 @@ void context_call_end(struct context *c, struct context_end *end)
 	call->ops->ended(call, end);
 }
 
+/* Code that catches the interrupt, and ends in peace, was interrupted all the same. */
 static void set_done(const struct context *c, struct context_end *end)
 {
 	end->is_error = c->is_error;
-	if (c->done != KERNEL_DONE_OK && c->is_timed_out)
+	if (c->is_timed_out)
 		end->reason = CONTEXT_TIMEOUT;
-	else if (c->done == KERNEL_DONE_INTERRUPTED ||
-		 (c->done != KERNEL_DONE_OK && c->is_interrupted))
+	else if (c->done == KERNEL_DONE_INTERRUPTED || (c->is_interrupted && c->signals))
 		end->reason = CONTEXT_INTERRUPTED;
 	else
 		end->reason = CONTEXT_COMPLETED;

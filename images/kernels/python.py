@@ -438,6 +438,7 @@ def compile_code(text, file, flags):
     """The statements, and the expression that they end with; each may be None."""
     State.is_compiling = True
     ast = State.ast = State.ast or __import__("_ast")  # with the first code, as it takes a while
+    text = text.removeprefix("\ufeff")  # as Python itself does with that of a file
     file = keep_source(file, text)
     flags |= TOP_LEVEL_AWAIT
     tree = compile(text, file, "exec", flags | ONLY_AST, True)

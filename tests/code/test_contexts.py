@@ -189,6 +189,23 @@ def test_timeouts_keep(g):
         interrupted(g, language, LOOP[language], True)
 
 
+def test_timeouts_caught(g):
+    """Code that catches the interrupt, and ends in peace or fails, had no more time all the same; what it told is in the answer."""
+    wait = "import time\ntry:\n    print('on', flush=True)\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    print('caught')\n"
+    make(g, id="python", language="python")
+    run(g, SET["python"], context="python")
+    for end, results, name in (("5", ["5"], None), ("1 / 0", [], "ZeroDivisionError")):
+        answer = run(g, wait + end, context="python", timeout_ms=500)
+        equal((answer["reason"], answer["replaced"], answer["stdout"]), ("timeout", False, "on\ncaught\n"), answer)
+        equal(([one["text"] for one in answer["results"]], (answer["error"] or {}).get("name")), (results, name), answer)
+        equal(got(g, "python", "python"), "42", "after it")
+    make(g, id="bash", language="bash")
+    run(g, SET["bash"], context="bash")
+    answer = run(g, "trap 'echo caught' INT; echo on; sleep 600; trap - INT", context="bash", timeout_ms=500)
+    equal((answer["reason"], answer["replaced"], answer["stdout"]), ("timeout", False, "on\ncaught\n"), answer)
+    equal(got(g, "bash", "bash"), "42", "after it")
+
+
 def test_timeouts_replace(g):
     """What does not heed the interrupt is ended with its interpreter, and the answer says so."""
     make(g, id="python", language="python")
@@ -212,6 +229,11 @@ def test_interrupt(g):
     equal((rest[-1][0], rest[-1][1]["reason"]), ("done", "interrupted"), rest)
     equal(rest[0][1]["name"], "KeyboardInterrupt", rest)
     equal(value(g, "x", context="c"), "1", "after it")
+    events = begin(g, "try:\n    print('on', flush=True)\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    print('caught')", context="c")
+    equal(next(events)[0], "stdout", "it runs")
+    g.request("POST", target)
+    rest = list(events)
+    equal(([name for name, _ in rest], rest[-1][1]["reason"], rest[-1][1]["replaced"]), (["stdout", "done"], "interrupted", False), "caught")
     for _ in range(20):
         g.request("POST", target)
         equal(value(g, "x", context="c"), "1", "after it")
@@ -407,8 +429,8 @@ def test_long_order_cut(g):
 
 TESTS = [
     test_state_lasts, test_values, test_order, test_streams, test_errors, test_requests, test_defaults, test_place,
-    test_side_by_side, test_timeouts_keep, test_timeouts_replace, test_interrupt, test_background_stays, test_client_gone,
-    test_exits, test_no_interpreter, test_output_is_bounded, test_large, test_stop_and_sleep, test_holds,
+    test_side_by_side, test_timeouts_keep, test_timeouts_caught, test_timeouts_replace, test_interrupt, test_background_stays,
+    test_client_gone, test_exits, test_no_interpreter, test_output_is_bounded, test_large, test_stop_and_sleep, test_holds,
     test_deleted_meanwhile, test_many, test_stats, test_adoption, test_adoption_of_what_hangs, test_long_order_cut,
 ]
 

@@ -219,6 +219,7 @@ def test_limits(g):
     """Each limit by its own name."""
     error = fails(g, "while True:\n    pass\n", "SANDBOX_TIMEOUT", status="timed_out", timeout_ms=700)
     check("700 ms" in error["message"], error)
+    fails(g, "import time\ntry:\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    pass\n1", "SANDBOX_TIMEOUT", status="timed_out", timeout_ms=700)
     fails(g, "for (;;);", "SANDBOX_TIMEOUT", "javascript", status="timed_out", timeout_ms=700)
     fails(g, "module.exports = () => new Promise(() => setInterval(() => {}, 50))", "SANDBOX_TIMEOUT", "javascript",
           status="timed_out", timeout_ms=700)

@@ -71,6 +71,8 @@ def test_ends(g):
     check("ZeroDivisionError: division by zero" in err and "line 2, in f" in err, err)
     status, out, err = code(g, "import time\nprint('on', flush=True)\ntime.sleep(1000)", "--timeout", "1s")
     equal((status, out), (124, "on\n"), err)
+    status, out, err = code(g, "try: time.sleep(1000)\nexcept KeyboardInterrupt: print('caught')\n7", "--timeout", "1s")
+    equal((status, out, err.count("berth: ")), (124, "caught\n7\n", 1), err)
     status, out, err = code(g, "import os\nos._exit(7)")
     equal((status, out, err.count("berth: ")), (7, "", 1), err)
     equal(code(g, "1", "-c", "nobody")[0], 125)

@@ -48,6 +48,21 @@ def test_last_expression(kernel):
     equal(kernel.ok("_ is None").text, "False")
 
 
+def test_byte_order_mark(kernel):
+    """One at the beginning is no part of the code, as in a file; columns are counted without it."""
+    equal(kernel.ok("\ufeffx = 6\nx * 7").text, "42")
+    equal(kernel.ok("\ufeff").results, [])
+    equal(kernel.ok("\ufefflen('\ufeff')").text, "1")
+    error = kernel.run("\ufeff1 / 0", file="x.py").failed("ZeroDivisionError")
+    equal((error["file"], error["line"], error["column"]), ("x.py", 1, 1))
+    error = kernel.run("\ufeffx = = 2").failed("SyntaxError")
+    equal((error["line"], error["column"], error["message"]), (1, 5, "invalid syntax"))
+    error = kernel.run("1 + \ufeff2").failed("SyntaxError")
+    equal(error["line"], 1)
+    kernel.load("\ufeffdef main(x):\n    return x + 1\n").ok()
+    equal(kernel.invoke(input=1).value, 2)
+
+
 def test_underscore(kernel):
     """_ is the last value, unless the code has one of its own."""
     kernel.ok("21")
