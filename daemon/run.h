@@ -10,9 +10,10 @@
  * It is `queued` until its code begins, and `running` until its end is stored. Then whoever waits
  * is told, and the store tells of it to others; it keeps its place among those at work until its
  * sandbox is gone and its kernel has said its last. An end that cannot be stored is stored short;
- * if that cannot be either, whoever waits is told all the same, and it is tried until it can. Its
- *record says before the sandbox is made that there may be one: what a crash leaves behind is
- *removed by the next berthd, and the records of those that had not ended are `lost`.
+ * if that cannot be either, whoever waits is told all the same, and it is tried until it can.
+ *
+ * Its record says before the sandbox is made that there may be one: what a crash leaves behind is
+ * removed by the next berthd, and the records of those that had not ended are `lost`.
  *
  * The time limit counts from the moment when the code begins, for all of it; there is no other.
  */
