@@ -61,12 +61,13 @@ static void on_again(uv_timer_t *timer)
 
 void run_unsaved_keep(struct runs *runs, const struct run_record *end)
 {
-	struct unsaved *u = calloc(1, sizeof(*u) + end->error.len + 1);
+	struct unsaved *u = runs->unsaved_len < RUNS_UNSAVED_MAX
+				    ? calloc(1, sizeof(*u) + end->error.len + 1)
+				    : NULL;
 
-	if (u && runs->unsaved_len == RUNS_UNSAVED_MAX)
-		forget(list_entry(runs->unsaved.next, struct unsaved, link));
+	/* An earlier one cannot give way: the store may be at work for it. */
 	if (!u) {
-		log_error("run=%s its end cannot be kept: out of memory", end->id.text);
+		log_error("run=%s its end cannot be kept: there is no room for it", end->id.text);
 		return;
 	}
 	u->runs = runs;
