@@ -164,10 +164,11 @@ static int refuse_write(const struct mount_item *item, const struct stat *st, st
 {
 	if (is_roots(st))
 		return err_set(err, -EPERM, ERR_FORBIDDEN,
-			       "the folder %s belongs to root (user %u, group %u) and can only be "
-			       "mounted with \"read_only\": true; give it to an ordinary user and "
-			       "group (chown) to have it written",
-			       item->source, (unsigned)st->st_uid, (unsigned)st->st_gid);
+			       "the folder %s belongs to root's %s (user %u, group %u) and can "
+			       "only be mounted with \"read_only\": true; give it to an ordinary "
+			       "user and group (chown) to have it written",
+			       item->source, st->st_uid ? "group" : "account", (unsigned)st->st_uid,
+			       (unsigned)st->st_gid);
 	return err_set(err, -EPERM, ERR_FORBIDDEN,
 		       "the folder %s belongs to group %u, which is not known (by /etc/passwd) as "
 		       "the primary group of its owner, user %u, and can only be mounted with "

@@ -318,12 +318,10 @@ int container_freeze_others(const struct container *c, const struct container_ho
 	return freezer_freeze_others(&host->cgroup, c->spec.id.text, group);
 }
 
-int container_thaw(const struct container *c, const struct container_host *host)
+int container_thaw(struct container *c, const struct container_host *host)
 {
-	int slowed = container_slow_down(c, host);
-	int r = freezer_thaw(&host->cgroup, c->spec.id.text);
-
-	return r < 0 ? r : slowed;
+	container_slow_down(c, host);
+	return freezer_thaw(&host->cgroup, c->spec.id.text);
 }
 
 int container_is_frozen(const struct container *c, const struct container_host *host)
@@ -445,7 +443,7 @@ int container_adopt(struct container *c, const struct container_host *host,
 	ids_take(host->ids, c->range);
 	disk_adopt(c, host);
 	/* The keeper before us may have died while it was in a hurry. */
-	c->is_io_unsure = container_slow_down(c, host) < 0;
+	container_slow_down(c, host);
 	return 0;
 }
 

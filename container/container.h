@@ -123,7 +123,7 @@ int container_freeze(const struct container *c, const struct container_host *hos
 /* But for init and that exec group: see container/freezer.h. */
 int container_freeze_others(const struct container *c, const struct container_host *host,
 			    uint32_t group);
-int container_thaw(const struct container *c, const struct container_host *host);
+int container_thaw(struct container *c, const struct container_host *host);
 int container_is_frozen(const struct container *c, const struct container_host *host);
 /* Init was killed while it was frozen by v1, and dies as soon as it is thawed. */
 bool container_is_doomed(const struct container *c);
@@ -156,10 +156,15 @@ int container_group_is_empty(const struct container *c, const struct container_h
 /*
  * Whoever waits for a disk can neither die nor be frozen before that has answered, for which a
  * limit of io may make it wait for hours. So it has none for a while: while it is frozen, which the
- * functions above see to, and while an exec group takes long to end.
+ * functions above see to, and while an exec group takes long to end. If it cannot be slowed down
+ * again then, is_io_unsure says so, and the caller comes again: to run is what was asked for.
  */
 void container_hurry(const struct container *c, const struct container_host *host);
-int container_slow_down(const struct container *c, const struct container_host *host);
+int container_slow_down(struct container *c, const struct container_host *host);
+
+/* As io_guard_start(). */
+int container_guard(const struct container_host *host, const _Atomic uint64_t *pulse, int told_fd,
+		    pid_t *ret_pid);
 
 /* An empty one that was killed is of no use any more: whoever enters it is killed too. */
 int container_group_remove(const struct container *c, const struct container_host *host,
@@ -224,8 +229,8 @@ uint64_t container_pool_owes(const struct container *c);
 int container_pool_room(const struct container_host *host, uint64_t owed);
 /* A number that is another when something was written there. */
 uint64_t container_pool_trace(const struct container_host *host);
-/* The limit of its disk there is what spec says, if that was unsure and can be set by now. */
-void container_pool_settle(struct container *c, const struct container_host *host);
+/* The limit of its disk there is what spec says, also if that was unsure. */
+int container_pool_settle(struct container *c, const struct container_host *host, struct err *err);
 /* The disk of this one will be there, but its file is not made yet, or not whole: that takes long,
  * and is for a child; if that fails (status 1), *ret_fd has a struct err. */
 bool container_pool_is_unready(const struct container_spec *spec,

@@ -2,9 +2,12 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/cleanup.h"
 #include "container/cgroup_io.h"
 #include "container/host_state.h"
+#include "container/io_guard.h"
 
 static int refuse(struct err *err, const char *why)
 {
@@ -73,7 +76,7 @@ int container_io_check(const struct container *c, const struct container_host *h
 	return r;
 }
 
-/* Its own disk is behind an overlay, and not to be seen from inside. */
+/* What is behind an overlay is not to be seen from inside: its own disk, and that of its image. */
 static dev_t own_disk(const struct container *c, const struct container_host *host)
 {
 	if (c->spec.is_ephemeral)
@@ -81,26 +84,64 @@ static dev_t own_disk(const struct container *c, const struct container_host *ho
 	return c->is_pooled ? pool_device(host->pool) : host->place.disk;
 }
 
+/* One may be mounted there, or be a subvolume. Of "host" it is where its /etc is. */
+static dev_t image_disk(const struct container *c, const struct container_host *host)
+{
+	struct err unused;
+	cleanup_fd int image = strcmp(c->spec.image, IMAGE_HOST) == 0
+				       ? -1
+				       : image_open(host->images_fd, c->spec.image, &unused);
+	struct block_place place;
+	struct stat all, one;
+
+	if (image < 0 || fstat(image, &one) < 0 || fstat(host->images_fd, &all) < 0 ||
+	    one.st_dev == all.st_dev)
+		return host->images_place.disk;
+	block_place_find(image, &place);
+	return place.disk;
+}
+
+/* Which device that is can only be seen while it is open. */
+static int open_pool(const struct container *c, const struct container_host *host, struct err *err)
+{
+	return c->is_pooled && host->pool ? pool_open(host->pool, false, err) : 0;
+}
+
+static int find_disks(const struct container *c, const struct container_host *host,
+		      struct block_devices *ret)
+{
+	const dev_t hidden[] = {own_disk(c, host), image_disk(c, host)};
+	int r = block_devices_of(c->init_pid, ret);
+
+	for (size_t i = 0; i < array_len(hidden) && r == 0; i++)
+		if (hidden[i])
+			r = block_devices_add(ret, hidden[i]);
+	return r;
+}
+
 int container_io_set(const struct container *c, const struct container_host *host,
 		     const struct keeper_io *io, struct err *err)
 {
-	dev_t own = own_disk(c, host);
 	struct block_devices disks;
-	int r;
+	int r, opened;
 
 	if (c->is_ending)
 		return 0;
-	r = block_devices_of(c->init_pid, &disks);
-	if (r == 0 && own)
-		r = block_devices_add(&disks, own);
-	if (r == 0 && disks.count == 0)
+	/* Which disks have one is in its cgroup. */
+	if (!container_io_is_any(io)) {
+		cgroup_io_lift(&host->cgroup, c->spec.id.text);
+		return 0;
+	}
+	opened = open_pool(c, host, err);
+	r = find_disks(c, host, &disks);
+	if (r == 0 && disks.count == 0 && opened == 0)
 		return refuse(err, "nothing that the sandbox reaches is on a disk of this machine");
 	if (r == 0)
 		r = cgroup_io_set(&host->cgroup, c->spec.id.text, &disks, io);
 	if (r < 0)
 		return err_set(err, r, ERR_INTERNAL, "the limit of io cannot be set: %s",
 			       strerror(-r));
-	return 0;
+	return opened; /* the others are held meanwhile */
 }
 
 void container_hurry(const struct container *c, const struct container_host *host)
@@ -110,12 +151,19 @@ void container_hurry(const struct container *c, const struct container_host *hos
 }
 
 /* Of one that has just died there is nothing to be seen. */
-int container_slow_down(const struct container *c, const struct container_host *host)
+int container_slow_down(struct container *c, const struct container_host *host)
 {
 	struct err unused;
 	int r = 0;
 
-	if (container_io_is_any(&c->spec.limits.io))
+	if (container_io_is_any(&c->spec.limits.io) || c->is_io_unsure)
 		r = container_io_set(c, host, &c->spec.limits.io, &unused);
-	return r < 0 && !container_is_dead(c) ? r : 0;
+	c->is_io_unsure = r < 0 && !container_is_dead(c);
+	return c->is_io_unsure ? r : 0;
+}
+
+int container_guard(const struct container_host *host, const _Atomic uint64_t *pulse, int told_fd,
+		    pid_t *ret_pid)
+{
+	return io_guard_start(&host->cgroup, pulse, told_fd, ret_pid);
 }

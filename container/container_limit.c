@@ -37,10 +37,8 @@ static int limit_disk(struct container *c, const struct container_host *host, ui
 {
 	if (c->spec.is_ephemeral && !bytes)
 		return 0;
-	if (bytes == c->spec.limits.disk_bytes) {
-		container_pool_settle(c, host);
-		return 0;
-	}
+	if (bytes == c->spec.limits.disk_bytes)
+		return container_pool_settle(c, host, err);
 	return container_limit_disk(c, host, bytes, err);
 }
 

@@ -43,18 +43,22 @@ static bool open_pool_of(const struct container_host *host, const char *id)
 
 void disk_adopt(struct container *c, const struct container_host *host)
 {
+	struct err unused;
+
 	/* The record knows. If it cannot be opened, it is tried again: keeper_pool.c. */
 	c->is_limit_unsure = c->is_pooled && host->pool;
-	container_pool_settle(c, host);
+	container_pool_settle(c, host, &unused);
 }
 
-void container_pool_settle(struct container *c, const struct container_host *host)
+int container_pool_settle(struct container *c, const struct container_host *host, struct err *err)
 {
-	struct err err;
+	int r = c->is_limit_unsure ? pool_open(host->pool, false, err) : 0;
 
-	if (c->is_limit_unsure && pool_open(host->pool, false, &err) == 0 &&
-	    pool_limit_disk(host->pool, c->disk_name, c->spec.limits.disk_bytes, &err) == 0)
+	if (r == 0 && c->is_limit_unsure)
+		r = pool_limit_disk(host->pool, c->disk_name, c->spec.limits.disk_bytes, err);
+	if (r == 0)
 		c->is_limit_unsure = false;
+	return r;
 }
 
 int container_limit_disk(struct container *c, const struct container_host *host, uint64_t bytes,

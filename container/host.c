@@ -150,8 +150,10 @@ static int fill(struct container_host *host, const struct container_host_config 
 	if (r == 0)
 		r = bind_sources_open(&host->sources, config->allow_bind, config->allow_bind_count,
 				      host, err);
-	if (r == 0)
+	if (r == 0) {
 		block_place_find(host->sandboxes_fd, &host->place);
+		block_place_find(host->images_fd, &host->images_place);
+	}
 	if (r == 0)
 		r = find_means(host, config->runtime, err);
 	if (r == 0)

@@ -33,6 +33,7 @@ struct container_host {
 	struct ids *ids;
 	struct cgroup_host cgroup;
 	struct block_place place; /* of the sandboxes' disks, but for those in the pool */
+	struct block_place images_place;
 	struct image_host image;
 	struct bind_sources sources; /* of container/binds.h */
 	struct pool *pool;           /* NULL: we are rootless */

@@ -239,6 +239,7 @@ static int init(struct keeper *k, int link_fd, struct err *err)
 	timer_init(&k->stop, on_stop_time);
 	timer_init(&k->greeting, on_greeting);
 	keeper_pool_init(k);
+	keeper_io_init(k);
 	raise_file_limit();
 	r = watch_start(&k->link, &k->loop, link_fd, EPOLLIN);
 	if (r < 0)

@@ -181,6 +181,7 @@ static int adopt_one(void *arg, const struct sandbox_id *id)
 	/* Half frozen, it would look like one that runs. */
 	if (container_is_frozen(&sb->c, k->host) == 0)
 		container_thaw(&sb->c, k->host);
+	keeper_io_check(sb);
 	keeper_sandbox_run(sb);
 	if (sb->c.is_pooled)
 		keeper_pool_watch(k);

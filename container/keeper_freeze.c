@@ -41,6 +41,7 @@ static void fail(struct keeper_sandbox *sb, const struct err *failure)
 {
 	if (sb->freeze.is_wanted && container_thaw(&sb->c, sb->keeper->host) == 0)
 		sb->freeze.is_partial = false;
+	keeper_io_check(sb);
 	answer_all(sb, failure);
 }
 
@@ -97,6 +98,7 @@ static int thaw(struct keeper_sandbox *sb)
 	bool is_doomed = container_is_doomed(&sb->c);
 	int r = container_thaw(&sb->c, sb->keeper->host);
 
+	keeper_io_check(sb);
 	if (r == 0)
 		r = container_is_frozen(&sb->c, sb->keeper->host);
 	if (r == 0 && is_doomed)
@@ -212,5 +214,6 @@ void keeper_freeze_abandon(struct keeper_sandbox *sb)
 	keeper_freeze_end(sb, ERR_CONFLICT, "nobody waits for it");
 	if (sb->freeze.is_partial)
 		container_thaw(&sb->c, sb->keeper->host);
+	keeper_io_check(sb);
 	sb->freeze.is_partial = false;
 }

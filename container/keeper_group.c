@@ -50,8 +50,10 @@ static void look(struct timer *timer)
 			end->step_ms++;
 		return;
 	}
-	if (end->is_hurried)
+	if (end->is_hurried) {
 		container_slow_down(&end->sandbox->c, k->host);
+		keeper_io_check(end->sandbox);
+	}
 	if (r > 0 || r == -ENOENT)
 		keeper_answer_done(k, end->asker);
 	else if (r == 0)

@@ -65,9 +65,11 @@ static void answer(struct change *change, int result)
 		return;
 	}
 	if (container_limit_end(&sb->c, k->host, &change->change, result, &change->failure) < 0) {
+		keeper_io_check(sb);
 		keeper_answer_failed(k, change->asker, &change->failure);
 		return;
 	}
+	keeper_io_note(sb);
 	keeper_pool_watch(k); /* it may write more than before */
 	keeper_answer_done(k, change->asker);
 }
@@ -142,6 +144,7 @@ static bool take_turn(struct change *change)
 	}
 	if (container_limit_begin(&sb->c, host, &change->wanted, &change->change,
 				  &change->failure) < 0) {
+		keeper_io_check(sb);
 		keeper_answer_failed(change->keeper, change->asker, &change->failure);
 		return true;
 	}

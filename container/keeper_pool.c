@@ -71,15 +71,19 @@ static void grow(struct keeper *k)
 	job_queue(&k->growth, &k->growths, true);
 }
 
-/* Those whose limit an earlier keeper was about to change. */
+/* Those whose limits an earlier keeper was about to change, or could not be set without it. */
 static void settle_limits(struct keeper *k)
 {
 	for (size_t i = 0; i < KEEPER_BUCKETS; i++) {
 		list_for_each (node, &k->buckets[i]) {
 			struct keeper_sandbox *sb = list_entry(node, struct keeper_sandbox, node);
+			struct err unused;
 
-			if (sb->state == KEEPER_IS_RUNNING)
-				container_pool_settle(&sb->c, k->host);
+			if (sb->state != KEEPER_IS_RUNNING)
+				continue;
+			container_pool_settle(&sb->c, k->host, &unused);
+			if (sb->c.is_pooled && sb->c.is_io_unsure)
+				container_slow_down(&sb->c, k->host);
 		}
 	}
 }

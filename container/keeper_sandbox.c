@@ -52,6 +52,7 @@ void keeper_sandbox_enter(struct keeper_sandbox *sb, enum keeper_state state)
 	log_debug("sandbox=%s generation=%llu state=%s", sb->c.spec.id.text,
 		  (unsigned long long)sb->c.spec.generation, names[state]);
 	sb->state = state;
+	keeper_io_note(sb);
 }
 
 /* --- the table --- */

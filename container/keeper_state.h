@@ -1,7 +1,7 @@
 /*
  * The keeper's insides, for its own files: keeper.c (loop, monitor, end), keeper_requests.c (what
  * berthd asks), keeper_sandbox.c (the life of one sandbox), keeper_freeze.c, keeper_group.c,
- * keeper_disk.c, keeper_binds.c, keeper_limit.c, keeper_pool.c and keeper_adopt.c.
+ * keeper_disk.c, keeper_binds.c, keeper_io.c, keeper_limit.c, keeper_pool.c and keeper_adopt.c.
  *
  *	      START                    STARTED           init's pidfd
  *	(new) ──> QUEUED ──> CREATING ──────> RUNNING ──────────────> DYING
@@ -70,6 +70,12 @@ struct keeper {
 	struct timer pool;
 	bool is_growing, has_no_room, has_no_pool;
 	uint64_t look_ms, pool_trace; /* the last time */
+	struct timer io;              /* of keeper_io.c */
+	struct job_pool guards;
+	struct job guard;    /* of io_guard.h */
+	struct watch lifted; /* which it tells by this */
+	bool is_guarded;
+	unsigned slowed; /* sandboxes that run, and have limits of io */
 	struct watch link, signals;
 	struct timer idle, stop, greeting;
 	bool is_greeted; /* this berthd has said HELLO */
@@ -110,7 +116,8 @@ struct keeper_sandbox {
 	bool is_created; /* or not, as create_result says; that waits for the sync */
 	int create_result, sync_result;
 	bool is_prepared, is_told, is_unwanted, is_kill_wanted;
-	bool is_ours; /* init is a child of our monitor, which will have its status */
+	bool is_slowed; /* and counted as such */
+	bool is_ours;   /* init is a child of our monitor, which will have its status */
 	bool has_status;
 	uint32_t status;
 	uint64_t oom_kills;
@@ -185,6 +192,13 @@ void keeper_disk_remove(struct keeper_sandbox *sb);
 void keeper_disk_usage(struct keeper *k, const struct sandbox_id *id, struct keeper_asker asker);
 /* Empties the trash, if it has not just been tried in vain. */
 void keeper_disk_sweep(struct keeper *k);
+
+/* keeper_io.c */
+void keeper_io_init(struct keeper *k);
+/* Its limits of io were to be set again: if they were not, they will be. */
+void keeper_io_check(struct keeper_sandbox *sb);
+/* Whether it runs, or has such limits, may be another thing now. */
+void keeper_io_note(struct keeper_sandbox *sb);
 
 /* keeper_limit.c. It runs. Those of one sandbox are done and answered one after the other. */
 void keeper_limit(struct keeper_sandbox *sb, const struct container_limits *limits,

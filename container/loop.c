@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@ int loop_init(struct loop *loop)
 {
 	list_init(&loop->timers);
 	loop->is_stopping = false;
+	loop->pulse = NULL;
 	loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	return loop->epoll_fd < 0 ? -errno : 0;
 }
@@ -72,6 +74,12 @@ static void run_timers(struct loop *loop)
 	}
 }
 
+static void beat(struct loop *loop, uint64_t since)
+{
+	if (loop->pulse)
+		atomic_store(loop->pulse, since);
+}
+
 int loop_run(struct loop *loop)
 {
 	while (!loop->is_stopping) {
@@ -80,12 +88,14 @@ int loop_run(struct loop *loop)
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
+		beat(loop, loop_now_ms());
 		if (n > 0) {
 			struct watch *watch = event.data.ptr;
 
 			watch->on_ready(watch);
 		}
 		run_timers(loop);
+		beat(loop, 0);
 	}
 	return 0;
 }

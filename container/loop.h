@@ -14,6 +14,7 @@ struct loop {
 	int epoll_fd;
 	struct list timers;
 	bool is_stopping;
+	_Atomic uint64_t *pulse; /* since when it is busy, 0: it waits; NULL: nobody looks */
 };
 
 struct watch {

@@ -167,13 +167,14 @@ static int measure_one(struct descent *descent, struct tree_usage *ret)
 	/* Hard links share: each of them is charged its part. */
 	ret->bytes += (uint64_t)st.st_blocks * 512 /
 		      (S_ISDIR(st.st_mode) || st.st_nlink == 0 ? 1 : st.st_nlink);
-	if (!S_ISDIR(st.st_mode))
+	if (!S_ISDIR(st.st_mode) || descent->depth == MEASURE_DEPTH_MAX)
 		return 0;
-	if (descent->depth == MEASURE_DEPTH_MAX)
-		return -ELOOP;
 	r = enter(descent, dirfd(here), entry->d_name);
 	/* It may be gone or another thing by now, or a mount: not ours to count. */
-	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV ? 0 : r;
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV)
+		return 0;
+	/* Each folder on the way holds one. */
+	return r == -EMFILE ? 0 : r;
 }
 
 int tree_measure(int dir, const char *name, struct tree_usage *ret)

@@ -13,7 +13,7 @@ int tree_remove(int dir, const char *name);
 struct tree_usage {
 	uint64_t bytes, files;
 };
-/* -ELOOP for a tree too deep to be counted. */
+/* Without what is more than 1024 folders deep, or deeper than we may have files open. */
 int tree_measure(int dir, const char *name, struct tree_usage *ret);
 
 #endif

@@ -182,7 +182,7 @@ void sandbox_gone(struct sandbox *sb, const struct err *why)
 	process_lose_all(sb); /* of one that was frozen since before us */
 	exec_stranger_forget_all(sb);
 	session_lose_all(sb);
-	context_lose_all(sb);
+	context_lose_all(sb, why);
 	ping_lose_all(sb);
 	upstream_lose_all(sb);
 	port_connect_lose_all(sb);

@@ -41,9 +41,9 @@ static struct trust_means means_of(const struct keeper *keeper, const struct san
 		.cpu_time = can & KEEPER_COUNTS_CPU,
 		.disk = settings->is_ephemeral || (can & KEEPER_CAN_LIMIT_DISK && is_disk_open(sb)),
 		.inodes = settings->is_ephemeral,
-		/* What is in memory is on no disk. */
-		.reads = can & KEEPER_CAN_LIMIT_READS && !settings->is_ephemeral,
-		.writes = can & KEEPER_CAN_LIMIT_WRITES && !settings->is_ephemeral,
+		/* Of one in memory these are for its image, and for what is mounted. */
+		.reads = can & KEEPER_CAN_LIMIT_READS,
+		.writes = can & KEEPER_CAN_LIMIT_WRITES,
 		.files = keeper_defaults(keeper).files,
 	};
 }

@@ -141,9 +141,10 @@ enum keeper_start_flags {
 #define KEEPER_DISK_MAX      (1ULL << 50)
 #define KEEPER_INODES_MIN    64
 #define KEEPER_INODES_MAX    UINT32_MAX
-#define KEEPER_IO_MIN        (64ULL << 10) /* in a second: a program is to be loaded in minutes */
+/* In a second. Who waits for a disk may hold the journal of its file system, and all others up. */
+#define KEEPER_IO_MIN        (1ULL << 20)
 #define KEEPER_IO_MAX        (1ULL << 40)
-#define KEEPER_IO_OPS_MIN    10
+#define KEEPER_IO_OPS_MIN    100
 #define KEEPER_IO_OPS_MAX    1000000000
 /* clang-format on */
 

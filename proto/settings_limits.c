@@ -7,8 +7,8 @@
 
 #define OUTPUT_MIN      (64ULL << 10)
 #define CPU_TIME_MS_MAX (INT64_MAX / 1000)
-#define IO_RANGE        "from 64K to 1T in a second"
-#define IO_OPS_RANGE    "from 10 to 1000000000 in a second"
+#define IO_RANGE        "from 1M to 1T in a second"
+#define IO_OPS_RANGE    "from 100 to 1000000000 in a second"
 
 /* clang-format off */
 #define AT(member) offsetof(struct settings_limits_body, member)

@@ -94,8 +94,8 @@ static int check_words(const struct settings_flags *flags, struct err *err)
 	} sizes[] = {
 		{"--memory", flags->memory, "512M or 2G, or 0 for the default"},
 		{"--disk", flags->disk, "512M or 10G, or 0 for the default"},
-		{"--io-read", flags->io_read, "512K or 10M, or 0 for any speed"},
-		{"--io-write", flags->io_write, "512K or 10M, or 0 for any speed"},
+		{"--io-read", flags->io_read, "1M or 10M, or 0 for any speed"},
+		{"--io-write", flags->io_write, "1M or 10M, or 0 for any speed"},
 	};
 	enum sleep_mode mode;
 	enum trust trust;

@@ -119,7 +119,7 @@ static int add_conditions(scmp_filter_ctx filter)
 	const struct condition rows[] = {
 		/* threads, and no processes */
 		{SCMP_SYS(clone), WITH(0, CLONE_THREAD)},
-		/* no memory that can be written and run; libraries may still be loaded */
+		/* no mapping that can be written and run; libraries may still be loaded */
 		{SCMP_SYS(mmap), WITHOUT(2, PROT_EXEC)},
 		{SCMP_SYS(mmap), WITHOUT(2, PROT_WRITE)},
 		{SCMP_SYS(mprotect), WITHOUT(2, PROT_EXEC)},

@@ -93,6 +93,7 @@ def spend(g, what, reason="cpu_limit"):
     result = g.run_events("a", what)
     equal((result.reason, result.code), (reason, 137), result)
     check("processor time" in result.facts["message"], result)
+    equal((result.facts["cpu_ms"], result.facts["max_rss_bytes"]), (None, None), "nobody has measured it")
     shown = until(lambda: (s := g.sandbox("a"))["state"] == "failed" and s, "its end")
     equal(shown["last_failure"]["code"], "cpu_limit", shown)
     check("limits.cpu_time_ms" in shown["last_failure"]["message"], shown)

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import re
+import signal
+import subprocess
 import sys
 import time
 
@@ -11,9 +13,10 @@ sys.path += [os.path.join(HERE, "..", folder) for folder in ("sandbox", "keeper"
 
 # pylint: disable=wrong-import-position
 import keeper_link as k  # noqa: E402
-from ground import check, comm_of, equal, main, only, stat_of, until  # noqa: E402
+from ground import check, comm_of, equal, main, only, pids, stat_of, until  # noqa: E402
 from limit_api import MIB, put, refused  # noqa: E402
 from place import use_disk  # noqa: E402
+from pool import attached  # noqa: E402
 
 # field: words of io.max, file of v1
 FIELDS = {"io_read": ("rbps", "blkio.throttle.read_bps_device"), "io_write": ("wbps", "blkio.throttle.write_bps_device"),
@@ -101,10 +104,10 @@ def test_reads(g):
     held_back(g, DIRECT_READ, disk, "read", MIB)
     equal(put(g, io_read=0)["limits"]["io_read"], None, "none")
     equal(limit(g, "io_read"), {}, "the cgroup, of none")
-    put(g, io_read_ops=20)
-    equal((limit(g, "io_read_ops").get(disk), limit(g, "io_read")), (20, {}), "the cgroup")
-    seconds, _ = timed(g, "dd if=f of=/dev/null bs=32K count=60 iflag=direct 2>/dev/null", disk, "read")
-    check(seconds >= 60 / 20 - SLICES, f"60 reads in {seconds} s")
+    put(g, io_read_ops=100)
+    equal((limit(g, "io_read_ops").get(disk), limit(g, "io_read")), (100, {}), "the cgroup")
+    seconds, _ = timed(g, "dd if=f of=/dev/null bs=8K count=300 iflag=direct 2>/dev/null", disk, "read")
+    check(seconds >= 300 / 100 - SLICES, f"300 reads in {seconds} s")
 
 
 @only("root")
@@ -137,6 +140,40 @@ def test_pool(g):
     loops = [disk for disk in limit(g, "io_read") if disk.startswith("7:")]
     equal(len(loops), 1, f"loop devices in {limit(g, 'io_read')}")
     held_back(g, DIRECT_READ, loops[0], "read", MIB)
+
+
+def lift(g, name="a"):
+    """As a keeper does that is in a hurry, and dies."""
+    for folder in g.cgroups():
+        for file in ("io.max", FIELDS["io_read"][1]):
+            if os.path.basename(folder) == name and os.path.exists(os.path.join(folder, file)):
+                for disk in limit(g, "io_read", name):
+                    with open(os.path.join(folder, file), "w", encoding="ascii") as out:
+                        out.write(f"{disk} " + ("rbps=max" if file == "io.max" else "0"))
+
+
+@only("root")
+def test_missing_pool(g):
+    """A pool that cannot be opened is told, as its device is not known then; it has the limit when it is open again."""
+    put(g, disk="64M", io_read="1M")
+    g.out("a", "true")
+    before = limit(g, "io_read")
+    check(any(disk.startswith("7:") for disk in before), before)
+    os.rename(os.path.join(g.state, "pool.img"), g.path("pool"))
+    g.kill_keeper()
+    until(lambda: "cannot grow until it can be opened" in g.log_text(), "that to be told")
+    until(lambda: g.sandbox("a")["state"] == "running", "the sandbox to be adopted")
+    check("pool.img" in refused(g, 502, "start_failed", io_read="2M"), "that is why")
+    lift(g)
+    equal(limit(g, "io_read"), {}, "the cgroup, of none")
+    for how in ({"mode": "freeze"}, None):
+        reply = g.request("POST", f"/v1/sandbox/a/{'sleep' if how else 'wake'}", how)
+        equal(reply.status, 200, reply)
+    equal(limit(g, "io_read"), {disk: MIB for disk in before if not disk.startswith("7:")}, "other disks, when it is thawed")
+    os.rename(g.path("pool"), os.path.join(g.state, "pool.img"))
+    until(lambda: limit(g, "io_read") == before, "the limits to hold again")
+    equal(put(g, disk="64M", io_read="2M")["limits"]["io_read"], 2 * MIB, "another")
+    equal(limit(g, "io_read"), {disk: 2 * MIB for disk in before}, "the cgroup")
 
 
 @only("root")
@@ -175,7 +212,36 @@ def test_ephemeral(g):
     reply = g.request("PUT", "/v1/sandbox/a", {"ephemeral": True, "limits": {"io_read": "2M"}})
     equal(reply.status, 200, reply)
     g.out("a", "true")
-    equal(limit(g, "io_read"), {disk_of("/usr"): 2 * MIB}, "the cgroup")
+    equal(limit(g, "io_read"), {disk: 2 * MIB for disk in (disk_of("/usr"), disk_of(g.state))}, "the cgroup")
+
+
+def make_image(g, name):
+    """Nothing is in it: init, which is all that runs, comes along."""
+    rootfs = os.path.join(g.state, "images", name, "rootfs")
+    os.makedirs(rootfs)
+    for folder in ("usr", "etc", "proc", "sys", "dev", "tmp", "run", "workspace"):
+        os.mkdir(os.path.join(rootfs, folder))
+
+
+@only("root")
+def test_image(g):
+    """The disk of an image counts, also where the sandbox's own disk is in the pool or in memory."""
+    disk, config = disk_of(g.dir), g.path("config.json")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write('{"trust": {"low": {"limits": {"io_read": "4M"}}}}')
+    os.chmod(config, 0o644)
+    g.kill_berthd()
+    g.start("--config", config)
+    make_image(g, "plain")
+    for name, settings in (("a", {"limits": {"io_read": "2M", "disk": "16M"}}), ("b", {"limits": {"io_read": "2M"}, "ephemeral": True})):
+        reply = g.request("PUT", f"/v1/sandbox/{name}", {"image": "plain", **settings})
+        equal(reply.status, 200, reply)
+        reply = g.request("POST", f"/v1/sandbox/{name}/start")
+        equal(reply.status, 200, reply)
+        equal(limit(g, "io_read", name).get(disk), 2 * MIB, f"the cgroup of {name}")
+    # So that of a preset is for those in memory, too.
+    reply = g.request("POST", "/v1/sandbox", {"id": "c", "trust": "low", "ephemeral": True, "start": True})
+    equal((reply.status, limit(g, "io_read", "c").get(disk)), (201, 4 * MIB), reply)
 
 
 def inside(g, name="a"):
@@ -188,17 +254,17 @@ def inside(g, name="a"):
     return [int(pid) for pid in found if stat_of(pid)]
 
 
-WAITS = "exec dd if=f of=/dev/null bs=16M iflag=direct"  # for 256 seconds, at 64K
+WAITS = "exec dd if=f of=/dev/null bs=256M iflag=direct"  # for 256 seconds, at 1M
 
 
 @only("root")
 def test_ends(g):
     """Whoever waits for a slow disk holds up neither its own end, nor freezing, nor the end of its sandbox."""
     disk = disk_of(g.dir)
-    file_on_disk(g, 16)
-    put(g, io_read="64K")
+    file_on_disk(g, 256)
+    put(g, io_read="1M")
     result = g.exec("a", WAITS, timeout_ms=1000)
-    equal((result.reason, limit(g, "io_read").get(disk)), ("timeout", 65536), result)
+    equal((result.reason, limit(g, "io_read").get(disk)), ("timeout", MIB), result)
     for request in (("POST", "/v1/sandbox/a/sleep", {"mode": "freeze"}), ("DELETE", "/v1/sandbox/a")):
         with g.events("a", f"echo begun; {WAITS}") as events:
             equal(next(iter(events)), ("stdout", b"begun\n"), "it runs")
@@ -209,13 +275,67 @@ def test_ends(g):
             check(time.monotonic() - began < 128, "it took", time.monotonic() - began)
             if "sleep" in request[1]:
                 equal(g.request("POST", "/v1/sandbox/a/wake").status, 200, "woken")
-                equal(limit(g, "io_read").get(disk), 65536, "the cgroup, when it is thawed")
+                equal(limit(g, "io_read").get(disk), MIB, "the cgroup, when it is thawed")
+
+
+@contextlib.contextmanager
+def own_file_system(g):
+    """The state directory is in an ext4 of its own."""
+    image = g.path("disk.img")
+    with open(image, "wb") as file:
+        file.truncate(256 * MIB)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True, stdout=subprocess.DEVNULL)
+    os.mkdir(g.state)
+    subprocess.run(["mount", "-o", "loop", image, g.state], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["fsfreeze", "-u", g.state], check=False, stderr=subprocess.DEVNULL)
+        g.kill_berthd()
+        g.kill([pid for pid in (g.monitor_pid(), *g.keepers()) if pid])
+        until(lambda: not g.kill(g.processes()), "the end of everything")
+        subprocess.run(["umount", "-l", g.state], check=True)
+        until(lambda: not attached(g), "the loop device to go")
+
+
+def guards(g):
+    return [pid for pid in pids() if comm_of(pid) == "berth-io-guard" and (stat_of(pid) or (0, 0))[1] == g.keeper()]
+
+
+@only("root")
+def test_guard(g):
+    """A file system that holds up the keeper has the limits lifted, as they may be why; then they hold again."""
+    with own_file_system(g):
+        g.start()
+        g.out("b", "true")
+        equal(guards(g), [], "guards, while nobody has limits")
+        put(g, io_read="1M")
+        g.out("a", "true")
+        equal(len(guards(g)), 1, "guards")
+        before = limit(g, "io_read")
+        check(disk_of(g.state) in before, before)
+        g.kill_berthd()  # it writes there, too
+        link = k.Link(os.path.join(g.run, "keeper.sock"), 60)
+        link.hello()
+        subprocess.run(["fsfreeze", "-f", g.state], check=True)
+        began = time.monotonic()
+        tag = link.send(k.START, id="c", generation=1, image="host")
+        until(lambda: not limit(g, "io_read"), "the limits to be lifted", 30)
+        print(f"# lifted after {time.monotonic() - began:.2f} s")
+        subprocess.run(["fsfreeze", "-u", g.state], check=True)
+        equal(link.answer(tag).type, k.STARTED, "what it was at")
+        until(lambda: limit(g, "io_read") == before, "the limits to hold again")
+        os.kill(guards(g)[0], signal.SIGKILL)
+        until(lambda: len(guards(g)) == 1, "another guard")
+        equal(link.ask(k.LIMIT, id="a", generation=1).type, k.DONE, "no limits")
+        until(lambda: not guards(g), "the guard to go")
+        link.close()
 
 
 def test_refused(g):
     """Nonsense is refused by berthd, and what cannot hold here by the keeper, with what to do."""
     g.out("a", "true")
-    for field, value in (("io_read", "1K"), ("io_write", "2T"), ("io_read_ops", 9), ("io_write_ops", 2**32)):
+    for field, value in (("io_read", "1023K"), ("io_write", "2T"), ("io_read_ops", 99), ("io_write_ops", 2**32)):
         sentence = refused(g, 400, "invalid_request", **{field: value})
         check(f"limits.{field} must be" in sentence, sentence)
     if abilities(g)["io_read_limit"]:
@@ -234,7 +354,7 @@ def test_nonsense(g):
     g.kill_berthd()
     link = k.Link(os.path.join(g.run, "keeper.sock"), 60)
     link.hello()
-    for wrong in ({"io_read": 1}, {"io_write": 2**63}, {"io_read_ops": 1}, {"io_write_ops": 2**32 - 1}):
+    for wrong in ({"io_read": 2**20 - 1}, {"io_write": 2**63}, {"io_read_ops": 99}, {"io_write_ops": 2**32 - 1}):
         answer = link.ask(k.LIMIT, **{"id": "a", "generation": 1, "io_read": 2 * MIB, **wrong})
         equal((answer.type, k.ERRORS.get(answer.get("code"))), (k.FAILED, "invalid_request"), f"{wrong} {answer}")
         equal(limit(g, "io_read"), before, wrong)
@@ -246,4 +366,5 @@ def test_nonsense(g):
 
 
 use_disk()
-main([test_reads, test_from_start, test_pool, test_writes, test_ephemeral, test_ends, test_refused, test_nonsense])
+main([test_reads, test_from_start, test_pool, test_missing_pool, test_writes, test_ephemeral, test_image, test_ends, test_guard,
+      test_refused, test_nonsense], start=lambda test: test is not test_guard)

@@ -153,10 +153,10 @@ static void test_start_alike(void)
 	check(!settings_equal(&before, &q.settings) && settings_start_alike(&before, &q.settings));
 	check(read_text(&q, "{\"limits\":{\"pids\":8,\"memory\":\"64M\",\"swap\":\"1M\","
 			    "\"cpus\":0.5,\"memory_threshold\":0.5,\"cpu_time_ms\":1,"
-			    "\"io_read\":\"10M\",\"io_write\":65536,\"io_read_ops\":10,"
+			    "\"io_read\":\"10M\",\"io_write\":1048576,\"io_read_ops\":100,"
 			    "\"io_write_ops\":1000000000}}") == 0);
-	check(q.settings.limits.io_read == 10 << 20 && q.settings.limits.io_write == 65536);
-	check(q.settings.limits.io_read_ops == 10 && q.settings.limits.io_write_ops == 1000000000);
+	check(q.settings.limits.io_read == 10 << 20 && q.settings.limits.io_write == 1 << 20);
+	check(q.settings.limits.io_read_ops == 100 && q.settings.limits.io_write_ops == 1000000000);
 	check(settings_start_alike(&before, &q.settings));
 	check(!settings_limits_keep(&before.limits, &q.settings.limits));
 	check(read_text(&q, "{\"limits\":{\"files\":99}}") == 0);
@@ -192,10 +192,10 @@ static void test_equal(void)
 		"{\"limits\":{\"cpu_time_ms\":1}}",
 		"{\"limits\":{\"disk\":\"1M\"}}",
 		"{\"limits\":{\"inodes\":64}}",
-		"{\"limits\":{\"io_read\":\"64K\"}}",
-		"{\"limits\":{\"io_write\":\"64K\"}}",
-		"{\"limits\":{\"io_read_ops\":10}}",
-		"{\"limits\":{\"io_write_ops\":10}}",
+		"{\"limits\":{\"io_read\":\"1M\"}}",
+		"{\"limits\":{\"io_write\":\"1M\"}}",
+		"{\"limits\":{\"io_read_ops\":100}}",
+		"{\"limits\":{\"io_write_ops\":100}}",
 		"{\"ephemeral\":true}",
 		"{\"mounts\":[{\"type\":\"bind\",\"source\":\"/\",\"target\":\"/a\"}]}",
 		"{\"mounts\":[{\"type\":\"tmpfs\",\"size\":\"1M\",\"target\":\"/a\"}]}",
@@ -263,9 +263,9 @@ static const struct bad bad[] = {
 	{"{\"limits\":{\"cpu_time_ms\":9223372036854775807}}", "limits.cpu_time_ms must", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"disk\":\"1K\"}}", "limits.disk must be from 1M", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"inodes\":1}}", "limits.inodes must be from 64", ERR_INVALID_REQUEST},
-	{"{\"limits\":{\"io_read\":65535}}", "limits.io_read must be from 64K to 1T in a second, or 0", ERR_INVALID_REQUEST},
-	{"{\"limits\":{\"io_write\":\"1025G\"}}", "limits.io_write must be from 64K", ERR_INVALID_REQUEST},
-	{"{\"limits\":{\"io_read_ops\":9}}", "limits.io_read_ops must be from 10 to 1000000000", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"io_read\":1048575}}", "limits.io_read must be from 1M to 1T in a second, or 0", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"io_write\":\"1025G\"}}", "limits.io_write must be from 1M", ERR_INVALID_REQUEST},
+	{"{\"limits\":{\"io_read_ops\":99}}", "limits.io_read_ops must be from 100 to 1000000000", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"io_write_ops\":4294967306}}", "limits.io_write_ops must be", ERR_INVALID_REQUEST},
 	{"{\"limits\":{\"io_write_ops\":\"1K\"}}", "limits.io_write_ops must be", ERR_INVALID_REQUEST},
 	{"{\"mounts\":[{\"type\":\"x\",\"target\":\"/a\"}]}", "mounts[0].type must be", ERR_INVALID_REQUEST},
