@@ -116,6 +116,7 @@ void code_result_write(const struct kernel_result *result, struct json_writer *w
 	json_raw_if_any(w, "json", result->json);
 	json_raw_if_any(w, "chart", result->chart);
 	write_flag(w, "is_value", result->is_value);
+	write_flag(w, "truncated", result->is_truncated);
 	json_object_end(w);
 }
 

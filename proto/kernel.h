@@ -63,6 +63,7 @@ struct kernel_result {
 	struct str text, html, markdown, svg, png, jpeg, latex;
 	struct str json, chart; /* JSON text */
 	bool is_value;          /* of the last expression */
+	bool is_truncated;      /* the text is cut, or a form was too large */
 };
 
 struct kernel_log {

@@ -20,16 +20,17 @@ struct line {
 /* Code may print and raise any text: NUL characters, too. */
 /* clang-format off */
 static const struct json_field result_fields[] = {
-	{ "text",     JSON_BYTES, RESULT(text) },
-	{ "html",     JSON_BYTES, RESULT(html) },
-	{ "markdown", JSON_BYTES, RESULT(markdown) },
-	{ "svg",      JSON_BYTES, RESULT(svg) },
-	{ "png",      JSON_BYTES, RESULT(png) },
-	{ "jpeg",     JSON_BYTES, RESULT(jpeg) },
-	{ "latex",    JSON_BYTES, RESULT(latex) },
-	{ "json",     JSON_RAW,   RESULT(json) },
-	{ "chart",    JSON_RAW,   RESULT(chart) },
-	{ "is_value", JSON_BOOL,  RESULT(is_value) },
+	{ "text",      JSON_BYTES, RESULT(text) },
+	{ "html",      JSON_BYTES, RESULT(html) },
+	{ "markdown",  JSON_BYTES, RESULT(markdown) },
+	{ "svg",       JSON_BYTES, RESULT(svg) },
+	{ "png",       JSON_BYTES, RESULT(png) },
+	{ "jpeg",      JSON_BYTES, RESULT(jpeg) },
+	{ "latex",     JSON_BYTES, RESULT(latex) },
+	{ "json",      JSON_RAW,   RESULT(json) },
+	{ "chart",     JSON_RAW,   RESULT(chart) },
+	{ "is_value",  JSON_BOOL,  RESULT(is_value) },
+	{ "truncated", JSON_BOOL,  RESULT(is_truncated) },
 	{ NULL },
 };
 

@@ -164,9 +164,12 @@ function addConflict(call, message, details, conflicts)
 	return true;
 }
 
+// A signal may have ended the code where nobody sees that: then that is what came of it.
 function failUnseen(call, why)
 {
-	fail(call, plainError('Error', 'The code has run, but what came of it cannot be seen: ' + why + '.'));
+	const told = plainError('Error', 'The code has run, but what came of it cannot be seen: ' + why + '.');
+	told.isBySignal = true;
+	fail(call, told);
 }
 
 // A promise that is the last expression is waited for: nobody could do anything with it.

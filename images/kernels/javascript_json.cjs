@@ -49,7 +49,7 @@ function depthOf(json)
 	return most;
 }
 
-// The JSON of what is nothing but JSON, or undefined: no class, no accessor, nothing left out.
+// The JSON of what is nothing but JSON, or undefined: no class, no accessor, nothing left out. Null if it is too large.
 function jsonIfPlain(value)
 {
 	let left = 100000;
@@ -63,8 +63,10 @@ function jsonIfPlain(value)
 		const proto = getPrototypeOf(item), isList = isArray(item);
 		if (proto !== (isList ? arrayPrototype : objectPrototype) && (proto !== null || isList))
 			return false;
-		if (isList && item.length > left)
+		if (isList && item.length > left) {
+			left = 0;
 			return false;
+		}
 		const names = ownKeys(item);
 		if (isList && names.length !== item.length + 1)
 			return false;
@@ -77,7 +79,7 @@ function jsonIfPlain(value)
 		}
 		return true;
 	};
-	return quietly(() => (isPlain(value, 0) ? stringify(value) : undefined));
+	return quietly(() => (isPlain(value, 0) ? stringify(value) : left <= 0 ? null : undefined));
 }
 
 // What stringify() would turn into something else without a word, or null.
@@ -135,8 +137,12 @@ function jsonOf(value, isByText = false)
 			const path = pathOf(names, holders, depth);
 			throw new TypeError(`The value ${path ? 'holds, at ' + path + ',' : 'is'} ${what}, which JSON cannot hold.`);
 		}
-		if (item !== null && typeof item === 'object')
-			holders[++depth] = item;
+		if (item === null || typeof item !== 'object')
+			return item;
+		for (let i = 1; i <= depth; i++)
+			if (holders[i] === item)
+				throw new TypeError(`The value contains itself, at ${pathOf(names, holders, depth)}, which JSON cannot hold.`);
+		holders[++depth] = item;
 		return item;
 	});
 	if (json !== undefined && !isByText && mended(json) !== json)

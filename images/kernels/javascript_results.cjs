@@ -27,7 +27,7 @@ function base64Of(value)
 	return base64(new SavedBytes(value), 0, value.byteLength);
 }
 
-// A bundle has fields of a result; json is JSON already.
+// A bundle has fields of a result; json is JSON already. isCut: something of it was too large.
 function reportResult(call, bundle, isValue)
 {
 	for (;;) {
@@ -44,10 +44,12 @@ function reportResult(call, bundle, isValue)
 			}
 		}
 		if (byteLength(fields) < LINE_MAX - 200) {
-			report(call, '"result":{' + fields + (isValue ? ',"is_value":true' : '') + '}');
+			fields += (isValue ? ',"is_value":true' : '') + (bundle.isCut ? ',"truncated":true' : '');
+			report(call, '"result":{' + fields + '}');
 			return;
 		}
 		bundle[largest] = undefined;
+		bundle.isCut = true;
 		bundle.text += '\n[' + largest + ' of ' + length + ' bytes is too large to be shown]';
 	}
 }
@@ -80,10 +82,18 @@ function bundleOf(value)
 	}
 	if (bundle.json === undefined)
 		bundle.json = jsonIfPlain(value);
-	if (bundle.json !== undefined && (bundle.json.length > TEXT_MAX || depthOf(bundle.json) > DEPTH_MAX))
+	bundle.isCut = bundle.json === null || bundle.json !== undefined && bundle.json.length > TEXT_MAX;
+	if (bundle.isCut || bundle.json !== undefined && depthOf(bundle.json) > DEPTH_MAX)
 		bundle.json = undefined;
-	bundle.text = cut(bundle.text === undefined ? shown(value) : bundle.text, TEXT_MAX);
+	cutText(bundle, bundle.text === undefined ? shown(value) : bundle.text);
 	return bundle;
+}
+
+function cutText(bundle, whole)
+{
+	bundle.text = cut(whole, TEXT_MAX);
+	if (bundle.text !== whole)
+		bundle.isCut = true;
 }
 
 // Between calls there is nobody to show it to: then it is printed.
@@ -115,7 +125,7 @@ function displayAs(name, value)
 		const isImage = name === 'png' || name === 'jpeg';
 		bundle.text = isImage ? '[' + name + ' image]' : name === 'json' ? shown(value) : bundle[name];
 	}
-	bundle.text = cut(bundle.text, TEXT_MAX);
+	cutText(bundle, bundle.text);
 	show(bundle);
 }
 

@@ -3,9 +3,10 @@
 'use strict';
 
 const vm = require('vm');
+const { Server } = require('net');
 const {
-	apply, isArray, text, stringify, hasOwn, push, join, indexOf, startsWith, exec, utf8, base64, byteLength,
-	SavedBytes, isView, bufferOf, own, quietly, global, settled,
+	apply, getPrototypeOf, freeze, isArray, text, stringify, setTimeout, setImmediate, hasOwn, push, join, indexOf, startsWith,
+	exec, utf8, base64, byteLength, SavedBytes, isView, bufferOf, isProxy, own, quietly, global, settled,
 } = require('./javascript_saved.cjs');
 const { state } = require('./javascript_state.cjs');
 const { cut, textOf, shown } = require('./javascript_texts.cjs');
@@ -18,11 +19,31 @@ const { treeOf, hasExports, prepared } = require('./javascript_prepare.cjs');
 const { fail, succeed, endByExit } = require('./javascript_calls.cjs');
 const { evaluate, failUnseen, finishWith } = require('./javascript_evaluate.cjs');
 
+// Of timers and servers, which are the value of code that ends by starting one, and mean nothing to whoever asked.
+const GOING_ON = freeze([prototypeOf(setTimeout, clearTimeout), prototypeOf(setImmediate, clearImmediate), Server.prototype]);
+
+function prototypeOf(begin, stop)
+{
+	const made = begin(() => {}, 0);
+	stop(made);
+	return getPrototypeOf(made);
+}
+
+function isGoingOn(value)
+{
+	for (let one = value; one !== null && typeof one === 'object' && !isProxy(one); one = getPrototypeOf(one))
+		for (let i = 0; i < GOING_ON.length; i++)
+			if (one === GOING_ON[i])
+				return true;
+	return false;
+}
+
 function onLoad(call, source, code)
 {
 	state.isRun = true;
 	state.lastLoad = {
-		__proto__: null, number: call.number, target: null, value: undefined, env: call.env, hasEnv: call.hasEnv, firstInvoke: 0,
+		__proto__: null, number: call.number, isWhole: false, target: null, value: undefined, env: call.env, hasEnv: call.hasEnv,
+		firstInvoke: 0,
 	};
 	global('env', call.env);
 	const tree = exec(/\bexport\b/, code) ? treeOf(code) : null;
@@ -50,15 +71,17 @@ function targetOf(exported)
 function loadScript(call, source, code)
 {
 	const module = newModule(call.file);
-	// Compiled for a look first: what is no code at all is not begun with.
+	// Compiled for a look first: what is no code at all is not begun with. V8 will be given it in neither form, so that only
+	// what it takes in none is known to be wrong: of all else it must be told that it may have run.
 	const made = prepared(call, { maps: [] }, code, []);
-	// The line that names an interpreter may only be the first of all.
-	const looked = '(async () => {' + (startsWith(made, '#!') ? '//' : '') + made + '\n})';
-	const isFine = quietly(() => Boolean(new vm.Script(looked, { filename: source.url })), false);
-	if (isFine)
+	// The line that names an interpreter may only be the first of all, and a comment that begins with --> the first of a line.
+	const looked = '(async () => {\n' + (startsWith(made, '#!') ? '//' : '') + made + '\n})';
+	const canRead = (what) => quietly(() => Boolean(new vm.Script(what, { filename: source.url })), false);
+	if (canRead(looked) || canRead(made))
 		report(call, '"checked":true');
 	evaluate(call, source, code, (value) => {
 		if (!call.exit) {
+			state.lastLoad.isWhole = true;
 			state.lastLoad.value = value;
 			state.lastLoad.target = targetOf(module.exports);
 			if (call.isLost && !state.lastLoad.target)
@@ -86,8 +109,10 @@ function loadModule(call, source, code)
 	report(call, '"checked":true');
 	const onError = (error) => fail(call, describe(error));
 	settled(made.link(linkTo), () => settled(made.evaluate(), () => {
-		if (!call.exit)
+		if (!call.exit) {
+			state.lastLoad.isWhole = true;
 			state.lastLoad.target = targetOf(made.namespace);
+		}
 		succeed(call);
 	}, onError), onError);
 }
@@ -112,8 +137,13 @@ function onInvoke(call, what)
 		fetchBy(call, target, request, env);
 		return;
 	}
+	const unheard = state.lastLoad.isWhole ? unheardOf(target, what) : '';
+	if (unheard) {
+		fail(call, plainError('Error', unheard));
+		return;
+	}
 	if (!target) {
-		reportValue(call, state.lastLoad.value);
+		reportValue(call, isGoingOn(state.lastLoad.value) ? undefined : state.lastLoad.value);
 		return;
 	}
 	const args = [], input = own(what, 'input');
@@ -126,6 +156,17 @@ function onInvoke(call, what)
 	if (hasEnv || quietly(() => target.length, 0) > args.length)
 		push(args, env);
 	onResultOf(call, apply(target, undefined, args), (value) => reportValue(call, value));
+}
+
+// What is given and nobody would get, as a sentence, or none. What has ended by itself is asked for nothing.
+function unheardOf(target, what)
+{
+	const request = own(what, 'request');
+	if (request !== undefined && request !== null)
+		return 'The request was given to nothing: export a handler, as by `export default { fetch(request, env, ctx) { … } }`.';
+	if (!target && hasOwn(what, 'input'))
+		return 'The input was given to nothing: export a function, as by `module.exports = f` or `export default f`.';
+	return '';
 }
 
 function onResultOf(call, made, onValue)

@@ -55,7 +55,7 @@ class State:
     flags = 0  # from __future__, of all calls so far
     kept_size = 0  # of SOURCES
     ast = main = loop = task = None
-    run = value = None  # the module that was loaded, and its last expression
+    run, value, is_script = None, None, False  # the module that was loaded, its last expression, and whether it calls main
     env, has_env = {}, False  # of the run, and whether its request has one
 
 
@@ -234,8 +234,8 @@ def send(line, number, is_last=False):
         answer_signals()
 
 
-class TooLong(ValueError):
-    """No line can hold it."""
+# Of what no line can hold. To others it is what it is called.
+TooLong = type("ValueError", (ValueError,), {"__module__": "builtins"})
 
 
 def report(is_last=False, **what):
@@ -396,17 +396,16 @@ def cut(text, most):
 
 
 def result_of(value):
-    """How it is shown. All but the plainest are asked what they look like."""
-    if type(value) not in (bool, int, float, str, list, dict):
-        return RESULTS.result_of(value)
-    result = {"text": cut(repr(value), TEXT_MAX)}
-    try:
-        copy = plain(value, [JSON_ITEMS_MAX])
-        if len(encode(copy)) <= TEXT_MAX:
-            result["json"] = copy
-    except TypeError:
-        pass
-    return result
+    """How it is shown. All but the plainest are asked what they look like, and what may be too large is looked at there."""
+    text = repr(value)
+    if type(value) in (bool, int, float, str, list, dict) and len(text) * 4 <= TEXT_MAX:
+        try:
+            copy = plain(value, [JSON_ITEMS_MAX])
+            if len(encode(copy)) <= TEXT_MAX:
+                return {"text": text, "json": copy}
+        except TypeError:
+            pass
+    return RESULTS.result_of(value, text)
 
 
 def display(*objects):
@@ -435,21 +434,21 @@ def keep_source(file, text):
 
 
 def compile_code(text, file, flags):
-    """The statements, and the expression that they end with; each may be None."""
+    """The statements, and the expression that they end with, of which each may be None; and the tree of both."""
     State.is_compiling = True
     ast = State.ast = State.ast or __import__("_ast")  # with the first code, as it takes a while
     text = text.removeprefix("\ufeff")  # as Python itself does with that of a file
     file = keep_source(file, text)
     flags |= TOP_LEVEL_AWAIT
     tree = compile(text, file, "exec", flags | ONLY_AST, True)
+    parts = tree.body[:]
     last = tree.body.pop() if tree.body and type(tree.body[-1]) is ast.Expr else None
-    names = {part.name for part in tree.body if type(part) in (ast.FunctionDef, ast.AsyncFunctionDef)}
     first = compile(tree, file, "exec", flags, True) if tree.body else None
     if first:
         flags |= first.co_flags & FUTURE
     last = compile(ast.Expression(last.value), file, "eval", flags, True) if last else None
     State.is_compiling = False
-    return first, last, flags & FUTURE, names
+    return first, last, flags & FUTURE, parts
 
 
 def run_code(first, last, namespace):

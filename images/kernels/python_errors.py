@@ -109,7 +109,7 @@ def describe(error):
     if (status := kernel.exit_status(error)) is not None:
         told["exit_code"] = status
     if type(error) is kernel.TooLong:
-        told["name"], told["too_long"] = "ValueError", True
+        told["too_long"] = True
     if State.is_compiling:
         told["is_syntax"] = True
     if any(is_network(one) for one in related(error)):

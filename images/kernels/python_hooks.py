@@ -115,7 +115,11 @@ class Handler:
 def answer_idle():
     """Between calls an error is printed. An exit is one: only there the user can mean the interpreter (SIGTERM)."""
     while State.signals:
-        error = kernel.guard(*State.signals.pop(0), is_armed=False)[1]
+        try:
+            waiting = State.signals.pop(0)
+        except IndexError:
+            return  # a signal that came between these two lines has answered it
+        error = kernel.guard(*waiting, is_armed=False)[1]
         if kernel.getpid() != kernel.PID:
             kernel.ERRORS.end_child(error)
         if kernel.exit_status(error) is not None:

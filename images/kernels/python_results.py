@@ -38,9 +38,9 @@ def figure_png(value):
     return data.getvalue()
 
 
-def forms(value):
+def forms(value, text):
     """All that it can be shown as, whatever the size."""
-    found = {"text": repr(value)}
+    found = {"text": text}
     if issubclass(type(value), (dict, list, str, int, float)):
         found["json"] = value
     for name, method in METHODS:
@@ -59,17 +59,24 @@ def fit(name, data):
     if name in ("png", "jpeg"):
         data, most = picture(data), PICTURE_MAX
     elif name == "json":
-        data, most = plain(data, [kernel.JSON_ITEMS_MAX]), kernel.TEXT_MAX
+        room, most = [kernel.JSON_ITEMS_MAX], kernel.TEXT_MAX
+        try:
+            data = plain(data, room)
+        except TypeError:
+            if room[0] >= 0:
+                raise
+            return None, most + 1, most
     else:
         data, most = str.__str__(data), RICH_MAX
     return data, len(encode(data)), most
 
 
-def result_of(value):
-    """What is too large is left out, and said so."""
-    found = forms(value)
-    text, result, notes = kernel.cut(str(found.pop("text")), kernel.TEXT_MAX), {}, ""
-    room = kernel.LINE_MAX - len(encode(text)) - 4096
+def result_of(value, text):
+    """What is too large is cut or left out, and said so."""
+    found = forms(value, text)
+    whole, result, notes = str(found.pop("text")), {}, ""
+    text = kernel.cut(whole, kernel.TEXT_MAX)
+    room, is_cut = kernel.LINE_MAX - len(encode(text)) - 4096, text is not whole
     for name, data in found.items():
         try:
             data, size, most = fit(name, data)
@@ -77,9 +84,11 @@ def result_of(value):
             continue  # it is not of the kind that its name says
         if size <= min(most, room):
             result[name], room = data, room - size
-        elif name != "json":
+            continue
+        is_cut = True
+        if name != "json":
             notes += f"\n[{name} is left out: {size} bytes are too many]"
-    return {"text": text + notes, **result}
+    return {"text": text + notes, **result, **({"truncated": True} if is_cut else {})}
 
 
 def show_figures(*_arguments, **_options):

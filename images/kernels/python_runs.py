@@ -15,15 +15,19 @@ is_collecting, stop_collecting, start_collecting = gc.isenabled, gc.disable, gc.
 REPORTS = "reports"
 CODE, MANY = type((lambda: None).__code__), 1 << 30
 LEVELS = (40, "error"), (30, "warn"), (20, "info")
+ast = __import__("_ast")
+FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda  # a call in there is none of the script's own
 
 
 def do_load(order):
     """Like a script that is run, or, if it has a main, like a module that is imported."""
     State.run = State.value = None
     route_output()
-    first, last, _, names = kernel.compile_code(order["load"], order.get("file") or "main.py", 0)
+    first, last, _, parts = kernel.compile_code(order["load"], order.get("file") or "main.py", 0)
     report(checked=True)
-    module = kernel.MODULE("__run__" if "main" in names else "__main__")
+    has_main = any(type(part) in FUNCTIONS[:2] and part.name == "main" for part in parts)
+    State.is_script = "main" in order["load"] and calls_main(parts, has_main)
+    module = kernel.MODULE("__run__" if has_main else "__main__")
     sys.modules[module.__name__] = module
     module.__builtins__, State.env, State.has_env = builtins, dict(order.get("env") or {}), "env" in order
     module.env = State.env
@@ -36,23 +40,58 @@ def do_load(order):
     except SystemExit as error:
         if kernel.exit_status(error) != 0:
             raise
-        State.run = kernel.MODULE("__run__")  # it has nothing to be called, and no value
+        State.run = kernel.MODULE("__run__")  # it is over, and has no value
+        State.run.main = lambda *given, **named: None
+
+
+def calls_main(parts, has_main):
+    """Whether the code calls its main by itself, as a script does. What is below `if __name__ == "__main__"` is not run if it has one."""
+    waiting = parts[:]
+    while waiting:
+        part = waiting.pop()
+        kind = type(part)
+        if kind is list:
+            waiting += part
+        elif kind is ast.Call and type(part.func) is ast.Name and part.func.id == "main":
+            return True
+        elif kind is ast.If and has_main and asks_for_script(part.test):
+            waiting += part.orelse
+        elif issubclass(kind, ast.AST) and kind not in FUNCTIONS:
+            waiting += [getattr(part, name, None) for name in part._fields]
+    return False
+
+
+def asks_for_script(test):
+    if type(test) is ast.BoolOp and type(test.op) is ast.And:
+        return any(map(asks_for_script, test.values))
+    if type(test) is not ast.Compare or type(test.ops[0]) is not ast.Eq or len(test.ops) > 1:
+        return False
+    sides = test.left, test.comparators[0]
+    return any(type(side) is ast.Name and side.id == "__name__" for side in sides) and any(
+        type(side) is ast.Constant and side.value == "__main__" for side in sides)
 
 
 def do_invoke(order):
     if State.run is None:
         raise LookupError("there is no code that was loaded")
-    asked, space = order["invoke"], State.run.__dict__
+    asked = {name: given for name, given in order["invoke"].items() if name == "input" or given is not None}
+    space = State.run.__dict__
     function, given, value = space.get("main"), [], State.value
     is_handler = "request" in asked and "fetch" in space
     if "request" in asked:
         function, given = space.get("fetch", function), [asked["request"]]
     elif "input" in asked:
         given = asked["input"] if type(asked["input"]) is list else [asked["input"]]
-    if callable(function):
+    if asked and not callable(function):
+        what, name = ("request", "fetch") if "request" in asked else ("input", "main")
+        raise LookupError(f"the {what} was given to nothing: define a function `{name}` that takes it")
+    is_called = callable(function) and not (State.is_script and not asked)
+    if is_called:
         value = call_with(function, given, is_handler or State.has_env)
-        if hasattr(type(value), "__await__"):
-            value = kernel.LOOP.wait_for(value)
+    if hasattr(type(value), "__await__"):
+        value = kernel.LOOP.wait_for(value)
+        if not is_called:
+            State.value = value  # nothing can be awaited twice
     if value is None:
         report(value=None, nothing=True)
     else:

@@ -114,7 +114,7 @@ class Kernel:
         program = command[0] if "/" in command[0] else next(
             path for folder in os.environ["PATH"].split(":") if os.access(path := f"{folder}/{command[0]}", os.X_OK))
         self.pid = os.posix_spawn(
-            program, command, os.environ if env is None else env, setpgroup=0, setsigdef=[signal.SIGPIPE, signal.SIGINT],
+            program, command, os.environ if env is None else env, setpgroup=0, setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGHUP],
             file_actions=[(os.POSIX_SPAWN_DUP2, fd, i) for i, fd in enumerate(far)])
         for fd in far:
             os.close(fd)

@@ -3,8 +3,9 @@
 import json
 import os
 import tempfile
+import time
 
-from kernel import Kernel, check, equal, kernel_file, run_all
+from kernel import GUARD, Kernel, check, equal, kernel_file, run_all
 
 BASH = os.environ.get("BERTH_TEST_BASH", "/bin/bash")
 
@@ -168,6 +169,24 @@ def test_large_environment(kernel):
         kernel.run(f"export BASH_ENV={file.name}; false").failed("ExitStatus")
 
 
+def await_sleep(group):
+    """Until a sleep runs there: bash heeds what comes while it starts one only when that has ended. No event tells it."""
+    def runs():
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                    name, rest = file.read().rsplit(") ", 1)
+            except OSError:
+                continue
+            if name.endswith("(sleep") and int(rest.split()[2]) == group:
+                return True
+        return False
+    end = time.monotonic() + GUARD
+    while not runs():
+        check(time.monotonic() < end, "sleep does not run")
+        time.sleep(0.01)
+
+
 def test_interrupt(kernel):
     """SIGINT ends what runs, in loops and functions too; variables stay, and between calls it does nothing."""
     kernel.ok("kept=5; g() { echo x; while true; do sleep 0.01; done; }; h() { g; echo no; }")
@@ -177,6 +196,8 @@ def test_interrupt(kernel):
                  "until echo x; false; do :; done; echo no", "for ((;;)); do echo x; done; echo no"):
         call = kernel.begin(code=code)
         kernel.wait_output(call, b"x")
+        if "sleep 60" in code:
+            await_sleep(kernel.pid)
         kernel.interrupt()
         kernel.finish(call).failed("Interrupted", "interrupted")
         check(b"no" not in call.stdout, code, call.stdout[-100:])

@@ -267,8 +267,15 @@ def test_large(kernel):
     text = kernel.ok("'x'.repeat(3 << 20)").text
     check(len(text) < (1 << 20) + 100 and "cut" in text or "more characters" in text, len(text), text[-50:])
     equal(len(kernel.ok("'\\u0001'.repeat(1 << 20)").results), 1)
+    for code in ["'x'.repeat(3 << 20)", "({ a: ['x'.repeat(1 << 20)] })", "Array(200000).fill(0)", "Array.from({ length: 1000 }, () => Array(200).fill(0))",
+                 "display.html('x'.repeat(17 << 20)); 1", "display('x'.repeat(3 << 20)); 1",
+                 "({ [Symbol.for('berth.display')]: () => ({ text: 't', json: 'x'.repeat(3 << 20) }) })"]:
+        result = kernel.ok(code).results[0]
+        check(result["truncated"] is True and "json" not in result, code, result["text"][:100])
+    for code in ["'x'.repeat(1000000)", "Array(50000).fill(0)", "() => 1", "[NaN]", "const o = {}; o.o = o; o", "new Map()", "5"]:
+        check("truncated" not in kernel.ok(code).result, code)
     result = kernel.ok("display.png(Buffer.alloc(13 << 20)); 1").results[0]
-    check("png" not in result and "too large" in result["text"], result["text"])
+    check("png" not in result and "too large" in result["text"] and result["truncated"], result["text"])
     check(len(kernel.run("throw new Error('x'.repeat(3 << 20))").failed("Error")["message"]) < 1 << 17, "a message")
     equal(len(kernel.ok("x = 'ä'.repeat(7 << 20); 'y'".replace("ä", "é" * 1)).text), 3)
     code = "'" + "z" * (LINE_MAX - 1000) + "'.length"

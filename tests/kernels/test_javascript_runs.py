@@ -38,7 +38,7 @@ def test_run_of_an_expression(kernel):
     """Without a function the last value is the value, however often it is asked for."""
     kernel.load("globalThis.n = (globalThis.n ?? 0) + 1; const x = await Promise.resolve(20); ({ x, n })").ok()
     for _ in range(3):
-        equal(kernel.invoke(input=1).ok().value, {"x": 20, "n": 1})
+        equal(kernel.invoke().ok().value, {"x": 20, "n": 1})
     equal(value_of(kernel, "async function main() { return 5 }\nmain()"), 5)
     call = kernel.load("let y = 1").ok()
     call = kernel.invoke().ok()
@@ -52,10 +52,28 @@ def test_run_values(kernel):
         equal(value_of(kernel, f"module.exports = () => ({code})"), value, code)
     for code, word in [("[1, NaN]", "NaN"), ("new Map()", "Map"), ("1n", "BigInt"), ("({ a: [1n] })", "BigInt"), ("() => 1", "function"), ("({ f() {} })", "function"),
                        ("Symbol()", "symbol"), ("Uint8Array.of(1)", "TypedArray"), ("[new Float64Array(2)]", "[0], a value of type TypedArray"),
-                       ("(() => { const o = {}; o.o = o; return o })()", "circular")]:
+                       ("(() => { const o = {}; o.o = o; return o })()", "The value contains itself, at .o, which JSON cannot hold."),
+                       ("(() => { const l = [1, { a: [] }]; l[1].a[0] = l[1]; return { l } })()", "contains itself, at .l[1].a[0], which"),
+                       ("setTimeout(() => {}, 60000)", "contains itself, at ._idle")]:
         kernel.load(f"module.exports = () => ({code})").ok()
         call = kernel.invoke()
         check(word in call.failed("TypeError")["message"] and call.value is None, code, call.reports)
+
+
+def test_run_goes_on(kernel):
+    """A timer or a server that is only the last expression is no value; what holds one thing twice is one."""
+    for code in ["setTimeout(() => console.log('done'), 100)", "setInterval(() => {}, 100)", "setImmediate(() => {})",
+                 "const t = setTimeout(() => {}, 1).unref(); t.refresh()", "require('http').createServer(() => {}).listen(0)",
+                 "require('net').createServer().listen(0)", "new (class extends require('http').Server {})()"]:
+        kernel.load(code).ok()
+        for _ in range(2):
+            call = kernel.invoke().ok()
+            equal((call.value, call.all("nothing")), (None, [True]), code)
+    equal(value_of(kernel, "const o = { a: 1 }; ({ x: o, y: [o, o], z: { o } })"),
+          {"x": {"a": 1}, "y": [{"a": 1}, {"a": 1}], "z": {"o": {"a": 1}}})
+    kernel.load("({ t: setTimeout(() => {}, 60000) })").ok()
+    check("at .t._idle" in kernel.invoke().failed("TypeError")["message"], "one that is within a value")
+    equal(value_of(kernel, "await new Promise(r => setTimeout(r, 10)); 5"), 5)
 
 
 def test_run_errors(kernel):
@@ -87,6 +105,9 @@ def test_run_of_a_program(kernel):
     call = kernel.load("#!/usr/bin/env node\n  nope()", file="run.js")
     equal((call.is_checked, place(call.failed("ReferenceError"))), (True, ("run.js", 2, 3)))
     check(not kernel.load("#!/usr/bin/env node\nlet a = 1 +* 2").is_checked, "no code")
+    for code in ["--> x\nmodule.exports = () => 5", "--> x\nawait 1; module.exports = () => 5", "#!node\n--> x\nexports.main = () => 5"]:
+        check(kernel.load(code).ok().is_checked, "a comment in front of it", code)
+        equal(kernel.invoke().ok().value, 5, code)
 
 
 def test_run_logs(kernel):
@@ -133,9 +154,35 @@ def test_run_of_a_handler(kernel):
     kernel.invoke(request={"url": "http://a b/"}).failed("TypeError")
 
 
+def test_given_to_nothing(kernel):
+    """An input or a request that nobody takes is an error that says what to export."""
+    for code in ["5", "let main = (n) => n", "exports.add = (a, b) => a + b", "module.exports = { add: (a) => a }", "module.exports = 5",
+                 "export const f = (n) => n", "export default 5"]:
+        kernel.load(code).ok()
+        for given in [{"input": 1}, {"input": None}, {"input": []}]:
+            equal(kernel.invoke(**given).failed("Error")["message"],
+                  "The input was given to nothing: export a function, as by `module.exports = f` or `export default f`.", code)
+    for code in ["5", "module.exports = (n) => n", "exports.fetch = 5"]:
+        kernel.load(code).ok()
+        check("The request was given to nothing: export a handler" in kernel.invoke(request={"url": "/"}).failed("Error")["message"], code)
+    kernel.load("exports.f = 1; 5").ok()
+    equal(kernel.invoke().ok().value, 5)
+    kernel.load("process.exit(0)").ok()
+    equal(kernel.invoke(input=1).ok().value, None, "it has ended by itself")
+
+
 def test_invoke_nothing(kernel):
     """Without a load there is nothing to call."""
     check("loaded" in kernel.invoke().failed("Error")["message"], "nothing")
+
+
+def test_interrupts_itself(_kernel):
+    """A signal that the code of a run sends to itself interrupts it, wherever that meets it: no other error is told."""
+    for _ in range(12):
+        kernel = start()
+        call = kernel.load("process.kill(process.pid, 'SIGINT'); await new Promise(r => setTimeout(r, 60000))")
+        call.failed("Interrupted", "interrupted")
+        kernel.close()
 
 
 if __name__ == "__main__":

@@ -225,13 +225,20 @@ def test_limits(kernel):
     result = kernel.ok("class P:\n    def _repr_png_(self): return bytes(9 << 20)\n"
                        "    def _repr_html_(self): return 'h' * (5 << 20)\n"
                        "    def __repr__(self): return 'pic'\nP()").result
-    check(result.keys() == {"text", "is_value"} and "png is left out" in result["text"] and "html" in result["text"], result)
+    check(result.keys() == {"text", "is_value", "truncated"} and "png is left out" in result["text"] and "html" in result["text"], result)
     result = kernel.ok("class Q(P):\n    def _repr_png_(self): return bytes(8 << 20)\n"
                        "    def _repr_jpeg_(self): return bytes(8 << 20)\n"
                        "    def __repr__(self): return '\\x00' * (1 << 20)\nQ()").result
     equal(("png" in result, "jpeg" in result), (False, False), "both, with such a text, are too many")
     result = kernel.ok("Q.__repr__ = lambda self: 'q'\nQ()").result
-    equal(("png" in result, "jpeg" in result), (True, False))
+    equal(("png" in result, "jpeg" in result, result["truncated"]), (True, False, True))
+    for code in ("'x' * (1 << 20)", "['x' * 600_000] * 2", "[0] * 100_000", "['\\x01' * 200_000]", "{'k': ['é' * 600_000]}", "bytes(600_000)",
+                 "class S(str):\n    def __repr__(self): return 's'\n[S('x' * 2_000_000)]"):
+        result = kernel.ok(code).result
+        check(result["truncated"] is True and "json" not in result, code, len(result["text"]))
+        check(kernel.ok(f"{code}\ndisplay(_)").results[0]["truncated"], code)
+    for code in ("'x' * 900_000", "['é' * 400_000]", "[0] * 99_999", "object()", "[float('nan')]", "(l := [], l.append(l))[0]", "{1: 2, '1': 3}", "5"):
+        check("truncated" not in kernel.ok(code).result, code)
     error = kernel.run("raise ValueError('\\x01' * 30_000_000)").failed("ValueError")
     check(len(error["message"]) < 100_000, len(error["message"]))
     equal(kernel.ok("1").text, "1")

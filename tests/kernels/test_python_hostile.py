@@ -308,6 +308,44 @@ def test_run_module(kernel):
     equal(kernel.load("if __name__ == '__main__': print('script')").ok().stdout, b"script\n")
 
 
+def test_run_script(kernel):
+    """Code that calls its main by itself is a script, unless there is something to give to main."""
+    for code, value in (("def main(): print('ran')\nmain()", None), ("def main(): print('ran'); return 5\nmain()", 5),
+                        ("import asyncio\nasync def main(): print('ran'); return 5\nasyncio.run(main())", 5),
+                        ("async def main(): print('ran'); return 5\nawait main()", 5), ("async def main(): print('ran'); return 5\nmain()", 5),
+                        ("def main(): print('ran'); return 5\nfor i in range(1):\n    x = [main()]\nx", [5]),
+                        ("def main(): print('ran')\ntry:\n    main()\nfinally: pass\n6", 6),
+                        ("main = lambda: print('ran')\nmain()", None),
+                        ("main = lambda: print('ran')\nif __name__ == '__main__': main()", None),
+                        ("def main(): print('ran'); return 5\nif __name__ == '__main__': pass\nelse: main()\n7", 7)):
+        printed = kernel.load(code).ok().stdout
+        calls = [kernel.invoke().ok() for _ in range(2)]
+        equal((printed + calls[0].stdout + calls[1].stdout, [call.value for call in calls]), (b"ran\n", [value, value]), code)
+    for code in ("if __name__ == '__main__': main()", "if '__main__' == __name__ and True:\n    print(main())", "def f(): main()",
+                 "f = lambda: main()", "class C:\n    def f(self): return main()", "f = main", "obj = str('main()')", "'main()'"):
+        equal(kernel.load(f"def main(): print('ran'); return 5\n{code}").ok().stdout, b"", code)
+        call = kernel.invoke().ok()
+        equal((call.stdout, call.value), (b"ran\n", 5), code)
+    kernel.load("def main(n=1): return n * 2\nmain()").ok()
+    equal([kernel.invoke(input=n).ok().value for n in (3, [4], [])] + [kernel.invoke().ok().value], [6, 8, 2, 2])
+    kernel.load("def main(request): return request['url']\nmain({'url': 'own'})").ok()
+    equal([kernel.invoke(request={"url": "/u"}).ok().value, kernel.invoke().ok().value], ["/u", "own"])
+
+
+def test_run_given_to_nothing(kernel):
+    """An input or a request that nobody takes is an error that says what to define."""
+    for code in ("5", "main = 5", "def other(x): return x", "if __name__ == '__main__': main = None"):
+        kernel.load(code).ok()
+        for given in (1, None, []):
+            equal(kernel.invoke(input=given).failed("LookupError")["message"],
+                  "the input was given to nothing: define a function `main` that takes it", code)
+        equal(kernel.invoke(request={"url": "/"}).failed("LookupError")["message"],
+              "the request was given to nothing: define a function `fetch` that takes it", code)
+        kernel.invoke(request=None).ok()
+    kernel.load("def main(x): return x\nraise SystemExit").ok()
+    equal(kernel.invoke(input=1).ok().value, None, "it has ended by itself")
+
+
 def test_run_errors(kernel):
     """Syntax is checked first; errors of main have their place; what is no JSON is refused."""
     call = kernel.load("print(1)\ndef main(:", file="task.py")
@@ -331,7 +369,10 @@ def test_run_errors(kernel):
         check(kernel.invoke(input=[innermost, 28]).ok().value, innermost)
         check("nested deeper than 28" in kernel.invoke(input=[innermost, 29]).failed("TypeError")["message"], innermost)
     kernel.load("def main(): return 'x' * (17 << 20)").ok()
-    kernel.invoke().failed("ValueError")
+    error = kernel.invoke().failed("ValueError")
+    equal((error["too_long"], error["traceback"][-1]), (True, "ValueError: " + error["message"]))
+    error = kernel.run("raise ValueError('own')").failed("ValueError")
+    check("too_long" not in error, "one of the code's own")
 
 
 def test_run_logs(kernel):

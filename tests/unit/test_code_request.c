@@ -95,8 +95,11 @@ static void test_written(void)
 	struct str lines[] = {STR("a"), STR("b\0")};
 	struct kernel_error error = {
 		.name = STR("E"), .message = STR(""), .traceback = {lines, 2}, .line = 3};
-	struct kernel_result result = {
-		.text = STR("1"), .json = STR("[1, 2]"), .chart = STR("null"), .is_value = true};
+	struct kernel_result result = {.text = STR("1"),
+				       .json = STR("[1, 2]"),
+				       .chart = STR("null"),
+				       .is_value = true,
+				       .is_truncated = true};
 	struct json_writer w;
 	struct buf out;
 
@@ -108,7 +111,8 @@ static void test_written(void)
 	json_array_end(&w);
 	check(json_writer_end(&w, &out) == 0 && buf_append(&out, "", 1) == 0);
 	check_str(buf_at(&out),
-		  "[{\"text\":\"1\",\"json\":[1, 2],\"chart\":null,\"is_value\":true},"
+		  "[{\"text\":\"1\",\"json\":[1, 2],\"chart\":null,\"is_value\":true,"
+		  "\"truncated\":true},"
 		  "{\"name\":\"E\",\"message\":\"\",\"traceback\":[\"a\",\"b\\u0000\"],"
 		  "\"line\":3}]");
 	json_writer_close(&w);

@@ -112,9 +112,10 @@ static void test_reports(void)
 	check(parse("{\"call\": 1, \"checked\": true}") == 0 && report.kind == KERNEL_CHECKED);
 	check(report.call == 1);
 	check(parse("{\"call\": 2, \"result\": {\"text\": \"a\\u0000\", \"json\": {\"a\": [1]}, "
-		    "\"chart\": null, \"png\": \"aGk=\", \"is_value\": true}}") == 0);
+		    "\"chart\": null, \"png\": \"aGk=\", \"is_value\": true, \"truncated\": "
+		    "true}}") == 0);
 	check(report.kind == KERNEL_RESULT && report.result.text.len == 2);
-	check(report.result.is_value && !report.result.html.len);
+	check(report.result.is_value && report.result.is_truncated && !report.result.html.len);
 	check_str(report.result.json.at, "{\"a\": [1]}");
 	check_str(report.result.chart.at, "null");
 	check_str(report.result.png.at, "aGk=");
