@@ -61,6 +61,7 @@ static void judge_cpu(const struct allowance *a, struct sandbox *sb, uint64_t us
 			now_of(sb) + allowance_look_ms(limit_us - used_us, speed_of(a, sb));
 	} else {
 		sb->watch.cpu_due_ms = now_of(sb) + MEASURE_MS;
+		sb->watch.used_us = used_us;
 		end_life(sb);
 	}
 }

@@ -38,6 +38,7 @@ struct allowance_watch {
 	bool is_above;                     /* its threshold of memory */
 	uint64_t limit_bytes;              /* ... by these, when it was last judged */
 	uint32_t threshold_milli;
+	uint64_t used_us; /* of processor time, when its last life was ended for that */
 	struct usage_wait wait;
 };
 

@@ -145,6 +145,19 @@ static void update_hold(struct context *c)
 		hold_begin(&c->hold, c->sb, HOLD_EXEC);
 }
 
+/* Has it memory for a kernel? Until then its callers wait. */
+static bool is_clear(const struct context *c)
+{
+	struct list *node = &c->sb->kernels;
+	struct kernel *k;
+
+	for (; (k = kernel_after(c, node)); node = &k->link) {
+		if (k->is_cleared)
+			return false;
+	}
+	return true;
+}
+
 void context_step(struct context *c)
 {
 	if (c->is_dead)
@@ -160,7 +173,7 @@ void context_step(struct context *c)
 		return;
 	if (c->state == CONTEXT_READY && !c->is_barred && !list_is_empty(&c->queue))
 		context_call_begin(c);
-	else if (c->state == CONTEXT_ABSENT && is_wanted(c))
+	else if (c->state == CONTEXT_ABSENT && is_wanted(c) && !c->is_spent && is_clear(c))
 		kernel_start(c);
 	if (!c->is_dead)
 		update_hold(c);
@@ -254,6 +267,11 @@ struct context_view context_view(const struct context *c)
 		.pid = c->kernel ? c->kernel->pid : 0,
 		.is_listed = c->is_stored && !c->is_quiet,
 	};
+}
+
+const struct context_end *context_spent(const struct context *context)
+{
+	return context->is_spent ? &context->spent : NULL;
 }
 
 int64_t context_memory(const struct context *context)
@@ -386,9 +404,9 @@ void context_step_all(struct sandbox *sb)
 		context_step(list_entry(node, struct context, link));
 }
 
-static void lose(struct context *c, const char *why)
+static void lose(struct context *c, enum context_reason reason, const char *why)
 {
-	struct context_end end = {.reason = CONTEXT_KILLED};
+	struct context_end end = {.reason = reason};
 	struct err err;
 
 	snprintf(end.message, sizeof(end.message), "%s", why);
@@ -398,14 +416,18 @@ static void lose(struct context *c, const char *why)
 }
 
 /* Those who are told may make others, or take some away. */
-void context_lose_all(struct sandbox *sb)
+void context_lose_all(struct sandbox *sb, const struct err *why)
 {
+	enum context_reason reason = !why                         ? CONTEXT_KILLED
+				     : why->code == ERR_CPU_LIMIT ? CONTEXT_CPU_LIMIT
+								  : CONTEXT_LOST;
+
 	list_for_each_safe (node, &sb->contexts) {
 		struct context *c = list_entry(node, struct context, link);
 
 		if (c->state == CONTEXT_STARTING && !c->kernel)
 			c->state = CONTEXT_ABSENT; /* one that could not even be asked for */
-		lose(c, "the sandbox stopped before the call's turn came: send it again");
+		lose(c, reason, "the sandbox stopped before the call's turn came: send it again");
 		if (!c->is_dead)
 			context_step(c);
 		context_discard(c);
@@ -422,7 +444,7 @@ void context_free_all(struct sandbox *sb)
 		struct context *c = list_entry(sb->contexts.next, struct context, link);
 
 		c->kernel = NULL; /* its exec is left, or gone */
-		lose(c, "berthd is stopping");
+		lose(c, CONTEXT_KILLED, "berthd is stopping");
 		if (c->has_call)
 			context_call_end(c, &end);
 		if (!c->is_dead)
@@ -491,7 +513,7 @@ int context_delete(struct context *context, context_done_fn *done, void *arg, st
 	context->is_leaving = true;
 	context->deleted = done;
 	context->deleted_arg = arg;
-	lose(context, "the context was deleted");
+	lose(context, CONTEXT_KILLED, "the context was deleted");
 	for (; (k = kernel_after(context, node)); node = &k->link) {
 		if (k->exec)
 			exec_kill(k->exec);

@@ -116,6 +116,11 @@ struct context *context_new(struct sandbox *sb, const struct context_settings *s
 			    struct err *err);
 struct context *context_next(struct sandbox *sb, struct context *context);
 struct context_view context_view(const struct context *context);
+/*
+ * Of one that is_quiet: how the kernel ended that has had its calls, also if that was between two
+ * of them. It gets no other, for nothing of the code would be in there. NULL: it did not end.
+ */
+const struct context_end *context_spent(const struct context *context);
 /* Of all that runs in it, in bytes; negative: that cannot be known. */
 int64_t context_memory(const struct context *context);
 
@@ -143,7 +148,8 @@ void context_restore(struct sandbox *sb, const struct context_fact *fact);
 void context_adopt_all(struct sandbox *sb);
 void context_adopted_all(struct sandbox *sb);
 void context_step_all(struct sandbox *sb);
-void context_lose_all(struct sandbox *sb);
+/* why: as exec_lose_all()'s. */
+void context_lose_all(struct sandbox *sb, const struct err *why);
 void context_free_all(struct sandbox *sb);
 
 #endif

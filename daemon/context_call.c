@@ -16,6 +16,8 @@
 #define UNREAD_MS   10000 /* that others wait for a client that does not read, and has no timeout */
 #define CROWD_MS    100   /* so often, and so many times, until what was interrupted is gone */
 #define CROWD_LOOKS 20
+#define LOOK_MS     10 /* so often, and so many times, until what it had reported is read */
+#define LOOKS       20
 #define DEAF_MS     1000 /* from its closed stdin to its end, which comes by another way */
 
 static const char *const reason_names[] = {
@@ -46,7 +48,7 @@ static void clear(struct context *c)
 	buf_close(&c->order);
 	c->has_call = c->is_error = c->is_done = c->is_timed_out = c->is_interrupted = false;
 	c->is_signal_due = c->is_dropping = c->has_why = c->is_unsent = c->is_deaf = false;
-	c->signals = c->crowd_looks = 0;
+	c->signals = c->crowd_looks = c->looks_left = 0;
 	if (!c->is_paused)
 		return;
 	c->is_paused = false;
@@ -72,11 +74,12 @@ void context_call_end(struct context *c, struct context_end *end)
 	call->ops->ended(call, end);
 }
 
-/* Code that catches the interrupt, and ends in peace, was interrupted all the same. */
+/* Code that catches the interrupt, and ends in peace, was interrupted all the same; but not code
+ * that had ended before that was sent. */
 static void set_done(const struct context *c, struct context_end *end)
 {
 	end->is_error = c->is_error;
-	if (c->is_timed_out)
+	if (c->is_timed_out && c->signals)
 		end->reason = CONTEXT_TIMEOUT;
 	else if (c->done == KERNEL_DONE_INTERRUPTED || (c->is_interrupted && c->signals))
 		end->reason = CONTEXT_INTERRUPTED;
@@ -200,6 +203,27 @@ static void say_killed(const struct context *c, struct context_end *ret)
 	snprintf(ret->message, sizeof(ret->message), "%s", sentence);
 }
 
+/* It was ended by us, or as its exec says. */
+static void set_lost(const struct context *c, const struct exec_end *end, struct context_end *ret)
+{
+	if (c->has_why && end->reason == EXEC_KILLED) {
+		ret->reason = c->why;
+		snprintf(ret->message, sizeof(ret->message), "%s", c->why_text);
+		return;
+	}
+	context_end_of(end, ret);
+	if (ret->reason == CONTEXT_KILLED && !ret->message[0])
+		say_killed(c, ret);
+}
+
+void context_spend(struct context *c, const struct exec_end *end)
+{
+	if (!c->is_quiet || (c->is_fresh && !c->has_call))
+		return;
+	c->is_spent = true;
+	set_lost(c, end, &c->spent);
+}
+
 void context_call_lost(struct context *c, const struct exec_end *end)
 {
 	struct context_end ret = {.is_replaced = true};
@@ -210,13 +234,8 @@ void context_call_lost(struct context *c, const struct exec_end *end)
 		set_done(c, &ret);
 		if (c->has_why)
 			snprintf(ret.message, sizeof(ret.message), "%s", c->why_text);
-	} else if (c->has_why && end->reason == EXEC_KILLED) {
-		ret.reason = c->why;
-		snprintf(ret.message, sizeof(ret.message), "%s", c->why_text);
 	} else {
-		context_end_of(end, &ret);
-		if (ret.reason == CONTEXT_KILLED && !ret.message[0])
-			say_killed(c, &ret);
+		set_lost(c, end, &ret);
 	}
 	context_call_end(c, &ret);
 }
@@ -262,20 +281,39 @@ void context_call_signal(struct context *c)
 		send_signal(c);
 }
 
-/* What it says must come, whoever listens: its end is in it. It may come at once, if only the
- * pause has held it back: nothing can follow. */
+/* Its end may come with what is read here, and then another call may have begun. */
+static void look(struct context *c)
+{
+	bool is_read = exec_pull_reports(c->kernel->exec);
+
+	if (!c->looks_left || c->state != CONTEXT_BUSY)
+		return;
+	c->looks_left = is_read ? 0 : c->looks_left - 1;
+	if (c->looks_left)
+		uv_timer_start(&c->timer, context_on_timer, LOOK_MS, 0);
+	else
+		send_signal(c);
+}
+
+/*
+ * What it says must come, whoever listens: its end is in it. It may be there already, if only the
+ * pause of a slow client, or what else we had to do, has held it back: then it was in time.
+ */
 static void interrupt(struct context *c)
 {
 	struct kernel *paused = c->is_paused ? c->kernel : NULL;
 
 	if (c->state != CONTEXT_BUSY || c->is_done || c->signals || c->is_signal_due ||
-	    c->is_unsent)
+	    c->looks_left || c->is_unsent)
 		return;
 	c->is_dropping |= c->is_paused;
 	c->is_paused = false;
-	send_signal(c);
+	c->looks_left = LOOKS;
+	exec_mark_reports(c->kernel->exec);
 	if (paused)
 		exec_resume(paused->exec);
+	if (c->looks_left)
+		look(c);
 }
 
 static void end_deaf(struct context *c)
@@ -298,6 +336,8 @@ void context_call_late(struct context *c)
 		context_step(c);
 	} else if (c->is_done) {
 		finish_drained(c);
+	} else if (c->looks_left) {
+		look(c);
 	} else if (c->is_deaf && !c->signals) {
 		end_deaf(c);
 	} else if (!c->signals) {
@@ -326,6 +366,7 @@ int context_call_report(struct context *c, const struct kernel_report *report)
 		return -EBADMSG;
 	if (report->kind == KERNEL_DONE) {
 		uv_timer_stop(&c->timer);
+		c->looks_left = 0;
 		c->is_done = true;
 		c->done_ns = uv_hrtime();
 		c->done = report->done;
@@ -424,6 +465,8 @@ int context_enter(struct context *context, struct context_call *call, struct err
 {
 	if (context->is_leaving)
 		return err_set(err, -EBUSY, ERR_CONFLICT, "the context is being deleted");
+	if (context->is_spent)
+		return err_set(err, -EPIPE, ERR_CONFLICT, "its interpreter has ended");
 	if (context->queue_len >= CONTEXT_QUEUE_MAX)
 		return err_set(err, -EAGAIN, ERR_CAPACITY_EXCEEDED,
 			       "%d calls wait in the context already: no more may",

@@ -352,11 +352,14 @@ static void part(struct kernel *k, const struct exec_end *exec_end)
 	uv_timer_stop(&c->timer);
 	c->kernel = NULL;
 	c->state = CONTEXT_ABSENT;
+	context_spend(c, &end);
 	if (was_starting && !c->is_leaving)
 		fail_start(k, &end);
 	else
 		context_call_lost(c, &end);
 	c->has_why = false;
+	if (c->is_spent)
+		context_fail_queue(c, &c->spent);
 }
 
 static void on_started(void *arg, uint32_t pid)
@@ -395,7 +398,12 @@ static void on_exited(void *arg, const struct exec_end *end)
 	if (!c || c->kernel != k)
 		return;
 	k->is_over = true;
+	/* The memory that it wanted is held by what it has started, as by a fork bomb: the next
+	 * kernel would find none. */
+	k->is_cleared = end->reason == EXEC_OOM;
 	part(k, end);
+	if (k->is_cleared)
+		exec_kill(k->exec);
 	context_step(c);
 }
 

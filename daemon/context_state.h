@@ -38,6 +38,7 @@ struct kernel {
 	bool is_stored;  /* a later berthd knows whose it is */
 	bool is_asked;   /* adopted: it was interrupted */
 	bool is_over;    /* what it says is dropped */
+	bool is_cleared; /* what it has left is being ended, before another may start */
 	size_t said_len;
 	char tail[17]; /* the last of its stderr */
 	size_t tail_len;
@@ -70,12 +71,16 @@ struct context {
 	bool is_timed_out, is_interrupted; /* the latter: somebody asked for it */
 	unsigned signals;                  /* that were sent to it */
 	bool is_signal_due;                /* ... when its sandbox is awake */
+	unsigned looks_left;               /* ... when what it had reported before is read */
 	bool is_paused, is_dropping;
 	/* Why its kernel is being ended by us. */
 	bool has_why;
 	enum context_reason why;
 	char why_text[240];
 	enum err_code why_code; /* of one that could not even be asked for */
+
+	bool is_spent; /* see context_spent() */
+	struct context_end spent;
 
 	bool is_barred; /* a signal may still be on its way to its kernel: no call begins */
 	struct list queue;
@@ -157,6 +162,8 @@ void context_call_feed(struct context *c);
 void context_call_signal(struct context *c);
 /* What it means that a kernel has ended so. */
 void context_end_of(const struct exec_end *end, struct context_end *ret);
+/* Before that: whether it gets another kernel, and if not, how this one ended. */
+void context_spend(struct context *c, const struct exec_end *end);
 /* The call that runs, if one does, ended with its kernel. */
 void context_call_lost(struct context *c, const struct exec_end *end);
 void context_call_end(struct context *c, struct context_end *end);

@@ -150,6 +150,12 @@ void exec_signal(struct exec *exec, int signal);
  * or there is much of it; `drained` follows.
  */
 bool exec_drain(struct exec *exec);
+/*
+ * What it has reported up to now, and so much of that as may be pulled at once. False: some is
+ * left, which comes as all else does, or with the next call of the latter.
+ */
+void exec_mark_reports(struct exec *exec);
+bool exec_pull_reports(struct exec *exec);
 /* Of all that is in its group, in bytes; negative: that cannot be known. */
 int64_t exec_memory(const struct exec *exec);
 /* Its sandbox can hardly have more processes, and most of them are in its group: as far as that can

@@ -270,6 +270,7 @@ struct exec_end exec_judge_exit(const struct exec *e)
 {
 	int status = (int)e->exited.status;
 	struct exec_end end = {
+		.is_measured = true,
 		.cpu_ms = (e->exited.user_us + e->exited.system_us) / 1000,
 		.max_rss_bytes = e->exited.max_rss_bytes,
 	};

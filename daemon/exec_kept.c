@@ -128,6 +128,16 @@ bool exec_drain(struct exec *exec)
 	return !exec->kept.is_draining;
 }
 
+void exec_mark_reports(struct exec *exec)
+{
+	exec_pipe_mark(&exec->output[EXEC_REPORTS]);
+}
+
+bool exec_pull_reports(struct exec *exec)
+{
+	return exec_pipe_drain(&exec->output[EXEC_REPORTS]);
+}
+
 void exec_kept_drained(struct exec *e)
 {
 	if (!e->is_kept || !e->kept.is_draining || e->state == EXEC_ENDED || e->is_abandoned ||

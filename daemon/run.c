@@ -255,6 +255,8 @@ static void measured(struct run *run)
 
 	if (f && f->cpu_us >= 0)
 		run->record.metrics.cpu_ms = f->cpu_us / 1000;
+	else if (sb && sb->watch.used_us)
+		run->record.metrics.cpu_ms = (int64_t)(sb->watch.used_us / 1000);
 	if (f)
 		run->record.metrics.memory_peak_bytes = f->memory_peak_bytes;
 	remove_it(run);

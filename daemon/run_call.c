@@ -249,8 +249,13 @@ static void fail_call(struct run *run, const struct err *err)
 static void enter(struct run *run, const struct kernel_order *order)
 {
 	struct sandbox *sb = run_sandbox(run);
+	const struct context_end *spent = sb ? context_spent(run->context) : NULL;
 	struct err err;
 
+	if (spent) { /* it died after the last call, unseen by us */
+		run_end_kernel(run, spent);
+		return;
+	}
 	if (!sb || sb->state == SANDBOX_COLD || sandbox_is_leaving(sb)) {
 		run_end_error(
 			run, RUN_CANCELLED,
@@ -485,6 +490,16 @@ static void on_completed(struct run *run, bool is_error)
 	go_on(run);
 }
 
+/* It died unseen when it was taken from the pool: neither did its code run, nor has anybody ended
+ * it for a reason that counts for the run. */
+static bool is_untouched(const struct run *run, const struct context_end *end)
+{
+	bool has_died = end->reason == CONTEXT_EXITED || end->reason == CONTEXT_LOST ||
+			end->reason == CONTEXT_NOT_STARTED;
+
+	return has_died && run->record.is_pooled && !run->is_checked && !run->output_bytes;
+}
+
 static void on_ended(struct context_call *call, const struct context_end *end)
 {
 	struct run *run = container_of(call, struct run, call);
@@ -501,9 +516,8 @@ static void on_ended(struct context_call *call, const struct context_end *end)
 		on_completed(run, end->is_error || end->reason == CONTEXT_INTERRUPTED);
 		return;
 	}
-	if (run->record.is_pooled && !run->is_checked) { /* it died unseen when it was taken */
+	if (is_untouched(run, end))
 		run_again(run);
-		return;
-	}
-	run_end_kernel(run, end);
+	else
+		run_end_kernel(run, end);
 }

@@ -87,7 +87,7 @@ void run_end_error(struct run *run, enum run_status status, const struct run_err
 void run_settle(struct run *run);
 /* Its sandbox runs, and has its settings; or `err` says why not. */
 void run_started(struct run *run, const struct err *err);
-/* Its sandbox of the pool is no good, and none of its code was in there. */
+/* Its sandbox of the pool is no good: none of its code was in there, and nothing was said. */
 void run_again(struct run *run);
 int run_make_id(struct sandbox_id *ret);
 /* The code begins. */
@@ -140,7 +140,7 @@ void run_judged(struct run *run);
 #define RUN_GREEDY_MAX 128
 /* That it needed more memory than it may have, and how much that is. */
 void run_write_greedy(const struct run *run, char ret[RUN_GREEDY_MAX]);
-/* run_end.c: its kernel is no more, in the middle of a call. */
+/* run_end.c: its kernel is no more, in the middle of a call or before the next. */
 void run_end_kernel(struct run *run, const struct context_end *end);
 
 /* run_recover.c */

@@ -123,6 +123,7 @@ static void read_end(sqlite3_stmt *s, struct exec_end *ret)
 		.exit_code = sqlite3_column_int(s, 10),
 		.signal = sqlite3_column_int(s, 11),
 		.duration_ms = (uint64_t)sqlite3_column_int64(s, 12),
+		.is_measured = sqlite3_column_int64(s, 14) != 0, /* no process holds nothing */
 		.cpu_ms = (uint64_t)sqlite3_column_int64(s, 13),
 		.max_rss_bytes = (uint64_t)sqlite3_column_int64(s, 14),
 		.oom_suspected = sqlite3_column_int(s, 15) != 0,

@@ -430,6 +430,15 @@ const char *exec_reason_name(enum exec_reason reason)
 	return reasons[reason];
 }
 
+static void write_figure(struct json_writer *w, const char *key, bool is_known, uint64_t value)
+{
+	json_key(w, key);
+	if (is_known)
+		json_int(w, (int64_t)(value & INT64_MAX));
+	else
+		json_null(w);
+}
+
 void exec_end_write(const struct exec_end *end, struct json_writer *w)
 {
 	json_key(w, "exit_code");
@@ -445,12 +454,10 @@ void exec_end_write(const struct exec_end *end, struct json_writer *w)
 	}
 	json_key(w, "duration_ms");
 	json_int(w, (int64_t)(end->duration_ms & INT64_MAX));
-	json_key(w, "cpu_ms");
-	json_int(w, (int64_t)(end->cpu_ms & INT64_MAX));
+	write_figure(w, "cpu_ms", end->is_measured, end->cpu_ms);
 	/* What a session's command has used of it cannot be told from what the shell has. */
 	if (!end->in_session) {
-		json_key(w, "max_rss_bytes");
-		json_int(w, (int64_t)(end->max_rss_bytes & INT64_MAX));
+		write_figure(w, "max_rss_bytes", end->is_measured, end->max_rss_bytes);
 	} else {
 		json_key(w, "session_restarted");
 		json_bool(w, end->session_restarted);

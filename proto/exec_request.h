@@ -104,7 +104,9 @@ struct exec_end {
 	enum exec_reason reason;
 	int exit_code; /* -1: null */
 	int signal;    /* 0: none */
-	uint64_t duration_ms, cpu_ms, max_rss_bytes;
+	uint64_t duration_ms;
+	bool is_measured; /* false: what it has used is not known */
+	uint64_t cpu_ms, max_rss_bytes;
 	bool oom_suspected;
 	bool output_dropped; /* the client did not keep up while it was being ended */
 	bool is_tree_lost;   /* kept, and whether anything of it is left cannot be known */

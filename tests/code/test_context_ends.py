@@ -70,6 +70,31 @@ def test_memory_limit(g):
     equal(g.sandbox("a")["generation"], 1, "the same sandbox")
 
 
+HOLDER = """import os, time
+if os.fork() == 0:
+    os.setsid()
+    held = b"x" * (100 << 20)
+    with open("/workspace/holder", "w") as file:
+        file.write(str(os.getpid()))
+    time.sleep(1000)
+while not os.path.exists("/workspace/holder"):
+    time.sleep(0.01)
+all = []
+while True:
+    all.append(b"x" * (1 << 20))
+"""
+
+
+@needs_cgroups
+def test_memory_held(g):
+    """What an interpreter that had no memory left has started goes with it, or the next one would have none, either."""
+    settings(g, limits={"memory": "256M"})
+    answer = run(g, HOLDER, timeout_ms=120000)
+    equal((answer["reason"], answer["replaced"]), ("oom", True), answer)
+    after = run(g, "with open('/workspace/holder') as file: pid = file.read()\nimport os\nos.path.exists(f'/proc/{pid}')")
+    equal((after["reason"], after["fresh"], after["results"][0]["text"]), ("completed", True, "False"), after)
+
+
 def test_memory_refused(g):
     """What the language itself refuses is its own error, and ends nothing."""
     for language, code, name in (("python", "bytearray(1 << 60)", "MemoryError"),
@@ -313,7 +338,7 @@ def test_fork_bomb(g):
     check_kept(g, "other", "x", "2")
 
 
-TESTS = [test_cpu_limit, test_memory_limit, test_memory_refused, test_heap_of_node, test_start_fails, test_never_asked_for,
+TESTS = [test_cpu_limit, test_memory_limit, test_memory_held, test_memory_refused, test_heap_of_node, test_start_fails, test_never_asked_for,
          test_limits_at_start, test_violation_at_start, test_sandbox_killed, test_interpreter_killed, test_queue,
          test_memory_of_each, test_timeouts_in_children, test_fork_bomb]
 

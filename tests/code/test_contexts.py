@@ -309,6 +309,11 @@ def test_large(g):
     for name, data in events:
         names[name] = data
     check("result" in names and names["done"]["reason"] == "completed", list(names))
+    equal(names["result"].get("truncated"), True, "of the event")
+    for language, code in (("python", "s"), ("javascript", "'x'.repeat(3000000)")):
+        result = run(g, code, language=language)["results"][0]
+        equal((result.get("truncated"), "json" in result), (True, False), language)
+    check("truncated" not in run(g, "5")["results"][0], "what is whole")
     equal(value(g, "len(s)"), "3000000", "after it")
 
 

@@ -10,7 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
-from code_api import begin, contexts, delete, make, out, run, value  # noqa: E402
+from code_api import begin, check_kept, contexts, delete, make, out, run, value  # noqa: E402
 from ground import IS_SANITIZED, Peak, check, equal, main, memory_of, pid_namespace, until  # noqa: E402
 
 REASONS = ("completed", "bad_report", "exited", "timeout", "killed")
@@ -404,6 +404,39 @@ def test_unread_end(g):
         check("message" not in list(slow)[-1][1], "nobody else waited")
 
 
+# Prints until nobody takes any more, and ends.
+FULL = """
+import os, time
+os.set_blocking(1, False)
+since = time.monotonic()
+while time.monotonic() - since < 0.5:
+    try:
+        os.write(1, b'x' * 4096)
+        since = time.monotonic()
+    except BlockingIOError:
+        time.sleep(0.01)
+os.set_blocking(1, True)
+open('/workspace/ended-%s', 'w')
+"""
+
+
+def test_ended_in_time(g):
+    """Code that has ended is not interrupted, however long its client takes to read what it printed."""
+    context = make(g, language="python")["id"]
+    for options in ({"timeout_ms": 20000}, {}):
+        with begin(g, FULL % len(options), context=context, **options) as unread:
+            until(lambda options=options: f"ended-{len(options)}" in g.out("a", "ls"), "its end")
+            if options:
+                time.sleep(21)
+            else:
+                time.sleep(0.5)  # it says so
+                equal(g.request("POST", f"/v1/sandbox/a/context/{context}/interrupt", None).status, 200, "interrupt")
+            name, data = list(unread)[-1]
+        equal((name, data["reason"], data["replaced"]), ("done", "completed", False), data)
+        check("missing" in data["message"], data)
+        check_kept(g, context, "7", "7")
+
+
 def test_small_reports(g):
     """Many small reports are work for us that no limit of their sandbox holds: they come no faster than is fair."""
     code = REPORT % 1 + ("line = b'{\"call\":%d,\"log\":{\"level\":\"\",\"message\":\"\",\"time\":1}}\\n' % number\n"
@@ -414,7 +447,8 @@ def test_small_reports(g):
 
 TESTS = [test_streams_replaced, test_bash_broken, test_python_broken, test_javascript_broken, test_forged_reports, test_out_of_reach,
          test_garbage, test_endless_line, test_many_lines, test_others_lines, test_idle_line, test_results_dropped, test_pretended_end,
-         test_broken_pipes, test_dies_unread, test_dies_unseen, test_slow_reader, test_unread_end, test_small_reports]
+         test_broken_pipes, test_dies_unread, test_dies_unseen, test_slow_reader, test_unread_end, test_ended_in_time,
+         test_small_reports]
 
 if __name__ == "__main__":
     main(TESTS)

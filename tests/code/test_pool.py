@@ -13,8 +13,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
 sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
-from ground import at_once, check, equal, is_alive, main, needs_cgroups, until  # noqa: E402
-from run_api import begin, fails, post, run, wait  # noqa: E402
+from ground import at_once, check, comm_of, equal, is_alive, main, needs_cgroups, only, until  # noqa: E402
+from run_api import begin, fails, get, post, run, wait  # noqa: E402
 
 SELF = "import os\nos.path.exists('/workspace/mark'), open('/workspace/mark', 'w').write('x'), os.getpid()\n"
 
@@ -150,6 +150,38 @@ def test_dies_meanwhile(g):
         equal((end["status"], end["result"]), ("completed", 7), str(end))
 
 
+def test_never_twice(g):
+    """Code that has begun in a warm one, or said something there, does not begin again when that dies."""
+    restart(g, 1, ("javascript",))
+    for first in ("", "--> x\n", "--> x\nawait 1;"):
+        full(g, 1)
+        record = run(g, first + "console.log('ran'); process.kill(process.pid, 'SIGKILL')", "javascript")
+        equal((record["pooled"], record["status"], record["error"]["code"]), (True, "failed", "CODE_ERROR"), f"{first!r}: {record}")
+        equal([entry["message"] for entry in record["logs"]], ["ran"], repr(first))
+
+
+def interpreter(g):
+    return next(p for p in g.processes() if g.is_sandboxed(p) and comm_of(p) == "python3" and is_alive(p))
+
+
+@only("root")
+def test_ended_unchecked(g):
+    """A warm one that ends before its code was looked at: the run begins again if that was nobody's wish."""
+    restart(g, 1)
+    for is_deleted in (False, True):
+        full(g, 1)
+        kernel = interpreter(g)
+        os.kill(kernel, signal.SIGSTOP)
+        record = begin(g, "7")
+        until(lambda record=record: get(g, record["id"])["status"] == "running", "the order to be given")
+        if is_deleted:
+            equal(g.request("DELETE", f"/v1/sandbox/{get(g, record['id'])['sandbox']}").status, 204, "delete")
+        else:
+            os.kill(kernel, signal.SIGKILL)
+        end = wait(g, record["id"], timeout_ms=60000)
+        equal((end["status"], end["pooled"], end["result"]), ("cancelled", True, None) if is_deleted else ("completed", False, 7), str(end))
+
+
 def test_nobody_else(g):
     """What is kept for a run can be seen and deleted, but not used: it is fresh when the run comes."""
     restart(g, 1)
@@ -212,4 +244,4 @@ def test_crash(g):
 
 
 if __name__ == "__main__":
-    main([test_off, test_taken_once, test_settings, test_routes, test_dies, test_dies_meanwhile, test_nobody_else, test_images, test_crash])
+    main([test_off, test_taken_once, test_settings, test_routes, test_dies, test_dies_meanwhile, test_never_twice, test_ended_unchecked, test_nobody_else, test_images, test_crash])

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "sandbox"))
 sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
-from ground import at_once, check, equal, main, until  # noqa: E402
+from ground import at_once, check, equal, main, only, until  # noqa: E402
 from run_api import begin, get, messages, post, run, wait  # noqa: E402
 
 ENDLESS = "print('begun', flush=True)\nwhile True:\n    pass\n"
@@ -264,6 +264,54 @@ def test_init_dies(g):
     until(lambda: not g.list_all(), "the sandboxes to go")
 
 
+# Does something as soon as its first test has returned; the verdict on that takes a while.
+BETWEEN = """
+import gc, os, threading
+state = next(o for o in gc.get_objects() if isinstance(o, type) and o.__name__ == 'State')
+def wait():
+    while state.call is not None or not state.is_idle:
+        pass
+    %s
+def main(n):
+    if n == 1:
+        threading.Thread(target=wait).start()
+    return ['ab'] * 300000
+"""
+
+
+def end_between(g, what, **options):
+    """The error of a run that does that between its first test and its second."""
+    tests = [{"input": n, "expected": ["ab"] * 300000} for n in (1, 2)]
+    record = run(g, BETWEEN % what, tests=tests, timeout_ms=120000, **options)
+    equal((record["status"], [t["passed"] for t in record["tests"]]), ("failed", [True, False]),
+          str((record["error"], [t.get("error") for t in record["tests"]])))
+    equal(record["tests"][1]["error"]["code"], record["error"]["code"], "of the test that was not called")
+    return record["error"]["code"], record["error"]["message"]
+
+
+def test_dies_between(g):
+    """Its interpreter ends between two tests: it gets no other, and how it ended is told."""
+    said = "the code ended its process before it returned"
+    for _ in range(3):
+        equal(end_between(g, "os.kill(os.getpid(), 9)"), ("CODE_ERROR", said + " (signal 9)"), "killed")
+    equal(end_between(g, "os._exit(3)"), ("CODE_ERROR", said + " (status 3)"), "exited")
+    code, message = end_between(g, "for fd in range(3, 4096):\n        try: os.write(fd, b'no report\\n')\n        except OSError: pass")
+    check(code == "CODE_ERROR" and "broken the line" in message, code, message)
+    if g.has_cgroups:
+        equal(end_between(g, "x = []\n    while True: x.append(bytearray(b'x' * (1 << 20)))", limits={"memory": "96M"})[0],
+              "SANDBOX_MEMORY_LIMIT", "greedy")
+
+
+@only("root")
+def test_limit_between(g):
+    """A limit that ends its sandbox while one test is over and the next has not begun is told as any other."""
+    code = ("import time\ndef main(n):\n    end = time.process_time() + 0.0005\n    while time.process_time() < end:\n        pass\n"
+            "    return n\n")
+    for _ in range(4):
+        record = run(g, code, tests=[{"input": n, "expected": n} for n in range(1000)], limits={"cpu_time_ms": 300}, timeout_ms=60000)
+        equal((record["status"], record["error"] and record["error"]["code"]), ("failed", "SANDBOX_CPU_LIMIT"), str(record["error"]))
+
+
 def test_reload(g):
     """SIGHUP changes how many are at work at once."""
     path = g.path("config.json")
@@ -316,4 +364,4 @@ def test_many(g):
 
 if __name__ == "__main__":
     main([test_async, test_not_over, test_cancel, test_client_goes, test_sandbox_deleted, test_key, test_key_anew, test_name_taken, test_name_kept, test_list, test_bounds,
-          test_crash, test_crash_anywhere, test_keeper_dies, test_init_dies, test_reload, test_stop, test_many])
+          test_crash, test_crash_anywhere, test_keeper_dies, test_init_dies, test_dies_between, test_limit_between, test_reload, test_stop, test_many])

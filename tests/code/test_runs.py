@@ -47,6 +47,12 @@ def test_arguments(g):
     equal(value(g, "env['A']", env={"A": "x"}), "x", "env as a global of python")
     equal(value(g, "env.A", "javascript", env={"A": "x"}), "x", "env as a global of javascript")
     equal(value(g, "def main(x):\n    return x\n", input=None), None, "null as the input")
+    equal(messages(run(g, "def main():\n    print('hello')\n\nmain()\n")), ["hello"], "a script calls its main by itself")
+    for language, code, name in (("python", "main = 5", "LookupError"), ("javascript", "exports.add = (a) => a", "Error")):
+        error = fails(g, code, "CODE_ERROR", language, input=1)
+        equal((error["name"], "the input was given to nothing" in error["message"].lower()), (name, True), str(error))
+        record = run(g, code, language, tests=[{"input": 1, "expected": 5}])
+        equal((record["tests"][0]["passed"], record["tests"][0]["error"]["name"]), (False, name), str(record))
     big = list(range(20000))
     equal(value(g, "def main(x):\n    return len(x)\n", input=[big]), 20000, "a large input")
 
@@ -256,6 +262,8 @@ def test_memory(g):
     equal(fails(g, "exit 137", "CODE_ERROR", "bash")["message"], "exit status 137", "whoever says so itself")
     equal(fails(g, "bytearray(1 << 60)", "CODE_ERROR")["name"], "MemoryError", "what Python itself refuses")
     fails(g, "while True:\n    pass\n", "SANDBOX_CPU_LIMIT", limits={"cpu_time_ms": 600})
+    used = g.get("/v1/runs?limit=1").json()["runs"][0]["metrics"]["cpu_ms"]
+    check(600 <= used < 5000, "what ended it is known", used)
 
 
 def test_network(g):

@@ -190,6 +190,7 @@ static void test_end(void)
 			       .exit_code = 137,
 			       .signal = 9,
 			       .duration_ms = 5,
+			       .is_measured = true,
 			       .cpu_ms = 2,
 			       .max_rss_bytes = 4096,
 			       .oom_suspected = true};
@@ -212,8 +213,8 @@ static void test_end(void)
 	check_str(buf_at(&out),
 		  "[{\"exit_code\":137,\"reason\":\"signaled\",\"signal\":9,\"duration_ms\":5,"
 		  "\"cpu_ms\":2,\"max_rss_bytes\":4096,\"oom_suspected\":true},"
-		  "{\"exit_code\":null,\"reason\":\"lost\",\"duration_ms\":0,\"cpu_ms\":0,"
-		  "\"max_rss_bytes\":0,\"message\":\"bad ?\"}]");
+		  "{\"exit_code\":null,\"reason\":\"lost\",\"duration_ms\":0,\"cpu_ms\":null,"
+		  "\"max_rss_bytes\":null,\"message\":\"bad ?\"}]");
 	buf_close(&out);
 	tap_ok("the end of an exec");
 }
