@@ -88,13 +88,14 @@ static bool has_env(const struct call *call)
 static int run_in_context(const struct call *call, struct code_call *code)
 {
 	struct code_env env = {call, CODE_ENV};
-	char own[CODE_CONTEXT_MAX] = "";
+	char own[CODE_CONTEXT_MAX];
 	int r;
 
 	if (!has_env(call))
 		return code_call(code);
 	/* A context has its variables from its beginning on: this one is for them. */
-	r = code_context_new(call->globals, code->id, code->language, &env, own);
+	r = code_context_new(call->globals, code->id,
+			     &(struct code_context){.language = code->language, .env = &env}, own);
 	if (r != EXIT_OK)
 		return r;
 	code->context = own;
@@ -346,7 +347,7 @@ const struct example code_exit_codes[] = {
 	{ "152", "it used all its processor time" },
 	{ "159", "it was killed for a forbidden system call" },
 	{ "125", "Berth could not: no daemon, a wrong line, no such run, a limit that this" },
-	{ "",    "machine cannot hold; or it was cancelled, stopped or lost" },
+	{ "",    "machine cannot hold; or it was cancelled, stopped or lost, or its result is" },
 	{ "other", "its own, if it ended its interpreter in a context; 128 + a signal's number" },
 	{ NULL },
 };

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "cmd/berth/client.h"
 #include "cmd/berth/rich.h"
 #include "cmd/berth/verb.h"
 #include "proto/code_request.h"
@@ -51,12 +52,26 @@ int code_env_check(const struct code_env *env);
 /* "env", if there are any. Of two with one name the last counts. */
 void code_env_write(struct json_writer *w, const struct code_env *env);
 
-/*
- * A context of its own for what needs one; its ID in `ret`, which is the one that is wanted if
- * there is one in it. `env` may be NULL. EXIT_OK, or an exit code.
+/* What a new context is to be; NULL: as the daemon has it. */
+struct code_context {
+	const char *id;
+	const char *language;
+	const char *cwd;
+	const struct code_env *env;
+};
+
+/* As the body of a request. -EINVAL: something is no UTF-8, or too long. */
+int code_context_write(const struct code_context *context, struct buf *out);
+/* Of the answer to it. */
+int code_context_id(const struct answer *answer, char ret[CODE_CONTEXT_MAX], struct err *err);
+
+/* A context of its own for what needs one; its ID in `ret`. EXIT_OK, or an exit code. */
+int code_context_new(const struct globals *globals, const char *id,
+		     const struct code_context *context, char ret[CODE_CONTEXT_MAX]);
+/* What is known of one that is there; text in the arena. EXIT_OK, or an exit code and a sentence.
  */
-int code_context_new(const struct globals *globals, const char *id, const char *language,
-		     const struct code_env *env, char ret[CODE_CONTEXT_MAX]);
+int code_context_find(const struct globals *globals, const char *id, const char *wanted,
+		      struct arena *arena, struct code_context *ret);
 /* EXIT_OK, or an exit code and a sentence. */
 int code_context_remove(const struct globals *globals, const char *id, const char *context);
 

@@ -2,12 +2,12 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
-#include "cmd/berth/client.h"
 #include "cmd/berth/code.h"
 #include "cmd/berth/command.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 #include "cmd/berth/session.h"
+#include "proto/kernel.h"
 
 #define BODY_MAX (4 * 1024 * 1024)
 
@@ -58,26 +58,28 @@ void code_env_write(struct json_writer *w, const struct code_env *env)
 		json_object_end(w);
 }
 
-static int put_body(const char *wanted, const char *language, const struct code_env *env,
-		    struct buf *out)
+int code_context_write(const struct code_context *context, struct buf *out)
 {
+	const struct {
+		const char *key, *value;
+	} texts[] = {{"id", context->id}, {"language", context->language}, {"cwd", context->cwd}};
 	cleanup(json_writer_close) struct json_writer w;
 
 	json_writer_init(&w, false);
 	json_object(&w);
-	if (*wanted) {
-		json_key(&w, "id");
-		json_text(&w, wanted);
+	for (size_t i = 0; i < array_len(texts); i++) {
+		if (!texts[i].value)
+			continue;
+		json_key(&w, texts[i].key);
+		json_text(&w, texts[i].value);
 	}
-	json_key(&w, "language");
-	json_text(&w, language);
-	if (env)
-		code_env_write(&w, env);
+	if (context->env)
+		code_env_write(&w, context->env);
 	json_object_end(&w);
-	return json_writer_end(&w, out);
+	return json_writer_end(&w, out) < 0 ? -EINVAL : 0;
 }
 
-static int take_id(const struct answer *answer, char ret[CODE_CONTEXT_MAX], struct err *err)
+int code_context_id(const struct answer *answer, char ret[CODE_CONTEXT_MAX], struct err *err)
 {
 	static const struct json_field fields[] = {
 		{"id", JSON_STRING, 0, true, 0, NULL, 0},
@@ -99,8 +101,8 @@ static int take_id(const struct answer *answer, char ret[CODE_CONTEXT_MAX], stru
 	return r;
 }
 
-int code_context_new(const struct globals *globals, const char *id, const char *language,
-		     const struct code_env *env, char ret[CODE_CONTEXT_MAX])
+int code_context_new(const struct globals *globals, const char *id,
+		     const struct code_context *context, char ret[CODE_CONTEXT_MAX])
 {
 	char path[SANDBOX_PATH_MAX];
 	struct client_request request = {
@@ -112,14 +114,82 @@ int code_context_new(const struct globals *globals, const char *id, const char *
 
 	answer_init(&answer);
 	buf_init(&body, BODY_MAX);
-	if (r == 0 && put_body(ret, language, env, &body) < 0)
+	if (r == 0 && code_context_write(context, &body) < 0)
 		r = err_set(&err, -EINVAL, ERR_INVALID_REQUEST,
 			    "variables must be UTF-8, and not too long");
 	request.body = (struct str){buf_at(&body), buf_len(&body)};
 	if (r == 0)
 		r = client_send(globals, &request, &answer, &err);
 	if (r == 0)
-		r = take_id(&answer, ret, &err);
+		r = code_context_id(&answer, ret, &err);
+	if (r == 0)
+		return EXIT_OK;
+	client_failed(globals, &answer, r, &err);
+	return EXIT_NOT_RUN;
+}
+
+/* --- one that is there --- */
+
+struct known {
+	struct str id, language, cwd;
+};
+
+/* clang-format off */
+static const struct json_field known_fields[] = {
+	{ "id",       JSON_STRING, offsetof(struct known, id), true },
+	{ "language", JSON_STRING, offsetof(struct known, language), true },
+	{ "cwd",      JSON_STRING, offsetof(struct known, cwd), true },
+	{ "*",        JSON_IGNORED },
+	{ NULL },
+};
+
+static const struct json_field list_fields[] = {
+	{ "contexts", JSON_OBJECTS, 0, true, .fields = known_fields, .size = sizeof(struct known) },
+	{ "*",        JSON_IGNORED },
+	{ NULL },
+};
+/* clang-format on */
+
+static int pick(const struct json_objects *list, const char *wanted, struct code_context *ret,
+		struct err *err)
+{
+	const struct known *all = list->items;
+
+	for (size_t i = 0; i < list->len; i++) {
+		int language = kernel_language_find(all[i].language);
+
+		if (!str_eq(all[i].id, str_of(wanted)) || language < 0)
+			continue;
+		*ret = (struct code_context){
+			.id = all[i].id.at,
+			.language = kernel_language_name((enum kernel_language)language),
+			.cwd = all[i].cwd.at,
+		};
+		return 0;
+	}
+	return err_set(err, -EDESTADDRREQ, ERR_NOT_FOUND,
+		       "there is no context `%s`: `berth context ls` lists them, and `berth "
+		       "context create` makes one",
+		       screen_text(str_of(wanted)).text);
+}
+
+int code_context_find(const struct globals *globals, const char *id, const char *wanted,
+		      struct arena *arena, struct code_context *ret)
+{
+	cleanup(answer_close) struct answer answer;
+	char path[SANDBOX_PATH_MAX];
+	struct json_objects list = {0};
+	struct err err;
+	int r = sandbox_path(id, "/context", path, &err);
+
+	answer_init(&answer);
+	if (r == 0)
+		r = client_get(globals, path, &answer, &err);
+	if (r == 0)
+		r = json_parse(arena, (struct str){buf_at(&answer.body), buf_len(&answer.body)},
+			       list_fields, &list, &err);
+	if (r == 0)
+		r = pick(&list, wanted, ret, &err);
 	if (r == 0)
 		return EXIT_OK;
 	client_failed(globals, &answer, r, &err);

@@ -4,10 +4,14 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cmd/berth/code.h"
 #include "cmd/berth/named.h"
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 #include "cmd/berth/session.h"
+#include "proto/kernel.h"
+
+enum { CONTEXT_LANG, CONTEXT_CWD, CONTEXT_ENV };
 
 struct context_info {
 	struct str id, language, state, cwd;
@@ -74,18 +78,89 @@ static void print_table(FILE *out, const struct json_objects *list)
 
 static const struct named contexts = {make_target, list_fields, print_table};
 
+/* --- a new one --- */
+
+static int make_body(struct haul *haul, const struct call *call)
+{
+	const char *wanted = call->values[CONTEXT_LANG];
+	int language = wanted ? kernel_language_find(str_of(wanted)) : KERNEL_PYTHON;
+	struct code_env env = {call, CONTEXT_ENV};
+	struct code_context context = {
+		.id = call->arg_count > 2 ? call->args[2] : NULL,
+		.language = kernel_language_name((enum kernel_language)language),
+		.cwd = call->values[CONTEXT_CWD],
+		.env = &env,
+	};
+
+	if (context.id && session_check(context.id, &haul->err) < 0)
+		return err_set(&haul->err, -EDESTADDRREQ, ERR_INVALID_REQUEST,
+			       "`%s` cannot be a context's ID: 1 to %d of letters, digits and "
+			       "_.:-, and a letter or a digit first",
+			       screen_text(str_of(context.id)).text, SESSION_ID_MAX);
+	if (code_context_write(&context, &haul->body) < 0)
+		return haul_fail(haul, -EINVAL,
+				 "the variables and the folder must be text (UTF-8), and not too "
+				 "long");
+	return 0;
+}
+
+static int print_id(struct haul *haul)
+{
+	char id[CODE_CONTEXT_MAX];
+	int r = code_context_id(&haul->answer, id, &haul->err);
+
+	if (r == 0)
+		printf("%s\n", id);
+	return r;
+}
+
+static int create(const struct call *call)
+{
+	struct haul haul;
+	int code = haul_init(&haul, call->globals), r;
+
+	if (code != EXIT_OK)
+		return code;
+	r = make_target(&haul, call->args[1], NULL);
+	if (r == 0)
+		r = make_body(&haul, call);
+	if (r == 0)
+		r = haul_ask(&haul, "POST");
+	if (r == 0)
+		r = call->globals->json ? haul_print_answer(&haul) : print_id(&haul);
+	code = haul_finish(&haul, r);
+	haul_close(&haul);
+	return code;
+}
+
+static int check_and_create(const struct call *call)
+{
+	const char *language = call->values[CONTEXT_LANG];
+
+	if (call->arg_count < 2 || call->arg_count > 3)
+		return usage_error("in which sandbox? berth context create ID [CONTEXT]");
+	if (language && kernel_language_find(str_of(language)) < 0)
+		return usage_error("--lang wants python, javascript, typescript or bash");
+	if (code_env_check(&(struct code_env){call, CONTEXT_ENV}) != EXIT_OK)
+		return EXIT_USAGE;
+	return create(call);
+}
+
 static int run(const struct call *call)
 {
-	bool is_list = call->arg_count && strcmp(call->args[0], "ls") == 0;
-	bool is_removal = call->arg_count && strcmp(call->args[0], "rm") == 0;
+	const char *what = call->arg_count ? call->args[0] : "";
 	int code = EXIT_OK;
 
-	if (!is_list && !is_removal)
-		return usage_error("what about contexts? berth context ls ID, or berth context rm "
-				   "ID CONTEXT");
-	if (is_list && call->arg_count != 2)
+	if (strcmp(what, "create") == 0)
+		return check_and_create(call);
+	if (strcmp(what, "ls") != 0 && strcmp(what, "rm") != 0)
+		return usage_error("what about contexts? berth context create ID [CONTEXT], berth "
+				   "context ls ID, or berth context rm ID CONTEXT");
+	if (call->given_count)
+		return usage_error("--lang, --cwd and --env are for berth context create");
+	if (strcmp(what, "ls") == 0 && call->arg_count != 2)
 		return usage_error("of which sandbox? berth context ls ID");
-	if (is_list)
+	if (strcmp(what, "ls") == 0)
 		return named_list(call, &contexts);
 	if (call->arg_count < 3)
 		return usage_error("which context? berth context rm ID CONTEXT");
@@ -95,27 +170,38 @@ static int run(const struct call *call)
 }
 
 /* clang-format off */
+static const struct flag flags[] = {
+	[CONTEXT_LANG] = { "--lang", "LANGUAGE",   "python (as without it), javascript, typescript or bash", "-l" },
+	[CONTEXT_CWD]  = { "--cwd",  "DIR",        "where it begins (/workspace)", "-w" },
+	[CONTEXT_ENV]  = { "--env",  "NAME=VALUE", "set a variable; NAME alone passes ours on", "-e" },
+	{ NULL },
+};
+
 static const struct example examples[] = {
-	{ "echo 'x = 1' | berth code box",        "made by the first code of its language" },
-	{ "berth context ls box",                 "which there are, and whether code runs" },
-	{ "berth context rm box default-python",  "end its interpreter, and all that runs in it" },
+	{ "echo 'x = 1' | berth code box",            "made by the first code of its language" },
+	{ "berth context create -l js -e A=1 box web", "one more, and `berth code -c web box` runs code in it" },
+	{ "berth context ls box",                     "which there are, and whether code runs" },
+	{ "berth context rm box default-python",      "end its interpreter, and all that runs in it" },
 	{ NULL },
 };
 /* clang-format on */
 
 const struct verb verb_context = {
 	.name = "context",
-	.summary = "list or remove the live interpreters of a sandbox",
-	.arguments = "ls|rm ID [CONTEXT...]",
+	.summary = "make, list or remove the live interpreters of a sandbox",
+	.arguments = "create|ls|rm ID [CONTEXT...]",
 	.arg_max = VERB_ARGS_ANY,
 	.description =
 		"A context is an interpreter in which what was defined lasts from one piece of "
 		"code\n"
 		"to the next; `berth code` and `repl` run code in the default one of its "
 		"language,\n"
-		"or in the one that --context names. A sandbox may have 32. `ls` lists them, and\n"
-		"wakes none; `rm` removes some, and is done when all that was started in them is\n"
-		"gone, also what goes on behind a timeout.",
+		"or in the one that --context names. A sandbox may have 32. `create` makes one, "
+		"with\n"
+		"variables and a folder of its own, and prints its ID; `ls` lists them, and wakes\n"
+		"none; `rm` removes some, and is done when all that was started in them is gone,\n"
+		"also what goes on behind a timeout.",
+	.flags = flags,
 	.examples = examples,
 	.run = run,
 };

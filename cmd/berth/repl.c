@@ -11,6 +11,7 @@
 #include "cmd/berth/code.h"
 #include "cmd/berth/repl_input.h"
 #include "cmd/berth/repl_prompt.h"
+#include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 #include "cmd/berth/session.h"
 
@@ -21,7 +22,7 @@ enum { REPL_LANG, REPL_CONTEXT, REPL_SAVE };
 struct repl {
 	struct code_call call;
 	enum kernel_language language;
-	bool is_named;                  /* --context */
+	struct code_context named;      /* --context; its ID is NULL: the language's own */
 	char context[CODE_CONTEXT_MAX]; /* "": not known yet */
 	struct prompt *prompt;
 	struct buf piece; /* what is typed */
@@ -73,7 +74,7 @@ static void do_reset(struct repl *repl, const char *word)
 {
 	struct code_call *call = &repl->call;
 
-	if (!repl->is_named && !*repl->context) {
+	if (!repl->named.id && !*repl->context) {
 		call->code = STR("");
 		if (code_call(call) != EXIT_OK)
 			return;
@@ -81,12 +82,13 @@ static void do_reset(struct repl *repl, const char *word)
 	if (!*repl->context ||
 	    code_context_remove(call->globals, call->id, repl->context) != EXIT_OK)
 		return;
-	if (repl->is_named)
-		code_context_new(call->globals, call->id, kernel_language_name(repl->language),
-				 NULL, repl->context);
-	else
+	if (!repl->named.id)
 		repl->context[0] = '\0';
-	printf("all that was defined is gone\n");
+	else if (code_context_new(call->globals, call->id, &repl->named, repl->context) != EXIT_OK)
+		return;
+	printf(repl->named.id ? "all that was defined is gone, with variables that it was made "
+				"with\n"
+			      : "all that was defined is gone\n");
 }
 
 static void do_save(struct repl *repl, const char *file)
@@ -247,16 +249,58 @@ static char *history_file(enum kernel_language language)
 	return file;
 }
 
+/* Whoever names a context means its language. */
+static int find_named(const struct call *call, struct repl *repl, struct arena *arena)
+{
+	const char *context = call->values[REPL_CONTEXT];
+	int r = code_context_find(call->globals, call->args[0], context, arena, &repl->named);
+
+	if (r != EXIT_OK)
+		return r;
+	if (call->values[REPL_LANG] &&
+	    strcmp(repl->named.language, kernel_language_name(repl->language)) != 0) {
+		screen_error("the context `%s` is of %s: leave out --lang", repl->named.id,
+			     repl->named.language);
+		return EXIT_NOT_RUN;
+	}
+	repl->language = (enum kernel_language)kernel_language_find(str_of(repl->named.language));
+	repl->call.context = repl->named.id;
+	repl->call.ret_context = NULL; /* it is known */
+	snprintf(repl->context, sizeof(repl->context), "%s", repl->named.id);
+	return EXIT_OK;
+}
+
+static int talk(struct repl *repl)
+{
+	cleanup_free char *history = history_file(repl->language);
+
+	repl->call.language = kernel_language_name(repl->language);
+	repl->prompt = prompt_new(history);
+	if (!repl->prompt)
+		return EXIT_NOT_RUN;
+	buf_init(&repl->piece, CODE_MAX);
+	buf_init(&repl->sent, SAVED_MAX);
+	loop(repl);
+	buf_close(&repl->piece);
+	buf_close(&repl->sent);
+	/* On a terminal every failure was seen. */
+	if (prompt_is_terminal(repl->prompt))
+		repl->code = EXIT_OK;
+	prompt_free(repl->prompt);
+	return repl->code;
+}
+
 static int run(const struct call *call)
 {
 	const char *lang = call->values[REPL_LANG], *context = call->values[REPL_CONTEXT];
 	int language = lang ? kernel_language_find(str_of(lang)) : KERNEL_PYTHON;
 	struct repl repl = {
 		.call = {.globals = call->globals, .save = call->values[REPL_SAVE]},
-		.is_named = context,
+		.language = (enum kernel_language)language,
 	};
-	cleanup_free char *history = NULL;
+	struct arena arena;
 	struct err err;
+	int code = EXIT_OK;
 
 	if (call->arg_count == 0 || language < 0 || call->globals->json) {
 		usage_error(call->arg_count == 0 ? "in which sandbox? berth repl ID"
@@ -268,32 +312,20 @@ static int run(const struct call *call)
 		usage_error("`%s` is no context's ID", screen_text(str_of(context)).text);
 		return EXIT_NOT_RUN;
 	}
-	repl.language = (enum kernel_language)language;
 	repl.call.id = call->args[0];
 	repl.call.ret_context = repl.context;
+	arena_init(&arena, SANDBOX_ARENA_MAX);
 	if (context)
-		snprintf(repl.context, sizeof(repl.context), "%s", context);
-	repl.call.context = context;
-	repl.call.language = kernel_language_name(repl.language);
-	history = history_file(repl.language);
-	repl.prompt = prompt_new(history);
-	if (!repl.prompt)
-		return EXIT_NOT_RUN;
-	buf_init(&repl.piece, CODE_MAX);
-	buf_init(&repl.sent, SAVED_MAX);
-	loop(&repl);
-	buf_close(&repl.piece);
-	buf_close(&repl.sent);
-	/* On a terminal every failure was seen. */
-	if (prompt_is_terminal(repl.prompt))
-		repl.code = EXIT_OK;
-	prompt_free(repl.prompt);
-	return repl.code;
+		code = find_named(call, &repl, &arena);
+	if (code == EXIT_OK)
+		code = talk(&repl);
+	arena_close(&arena);
+	return code;
 }
 
 /* clang-format off */
 static const struct flag flags[] = {
-	[REPL_LANG]    = { "--lang",    "LANGUAGE", "python (without this), javascript, typescript or bash", "-l" },
+	[REPL_LANG]    = { "--lang",    "LANGUAGE", "python (without it), javascript, typescript, bash; a context has its own", "-l" },
 	[REPL_CONTEXT] = { "--context", "CONTEXT",  "in this context (the language's own)", "-c" },
 	[REPL_SAVE]    = { "--save",    "DIR",      "what can be a file goes there, and pictures are not shown" },
 	{ NULL },

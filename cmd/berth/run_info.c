@@ -59,6 +59,7 @@ const struct json_field run_fields[] = {
 	{ "result",       JSON_RAW,     AT(result) },
 	{ "logs",         JSON_OBJECTS, AT(logs), .fields = log_fields, .size = sizeof(struct run_log_entry) },
 	{ "logs_dropped", JSON_UINT,    AT(logs_dropped) },
+	{ "truncated",    JSON_BOOL,    AT(is_truncated) },
 	{ "tests",        JSON_OBJECTS, AT(tests), .fields = test_fields, .size = sizeof(struct run_test_info) },
 	{ "error",        JSON_OBJECT,  AT(error), false, AT(error_given), error_fields },
 	{ "metrics",      JSON_OBJECT,  AT(metrics), .fields = metric_fields },
@@ -195,9 +196,12 @@ int run_show_end(struct haul *haul, const struct run_info *run)
 		r = show_result(haul, run->result);
 	if (r == 0 && run->error_given)
 		r = show_error(haul, run);
-	if (r == 0 && str_eq(run->status, STR("cancelled")))
+	if (r == 0 && run->is_truncated)
+		screen_error("the result, logs and tests of the run could not be stored, and are "
+			     "gone");
+	if (r == 0 && !run->error_given && str_eq(run->status, STR("cancelled")))
 		screen_error("the run was cancelled");
-	if (r == 0 && str_eq(run->status, STR("lost")))
+	if (r == 0 && !run->error_given && str_eq(run->status, STR("lost")))
 		screen_error("berthd ended meanwhile: what became of the run is not known");
 	return r;
 }
@@ -209,6 +213,9 @@ int run_exit_code(const struct run_info *run)
 	for (size_t i = 0; i < run->tests.len; i++)
 		if (!tests[i].passed && str_eq(run->status, STR("completed")))
 			return EXIT_FAILED;
+	/* Nobody knows whether its tests passed. */
+	if (run->is_truncated && str_eq(run->status, STR("completed")))
+		return EXIT_NOT_RUN;
 	for (size_t i = 0; i < array_len(codes); i++)
 		if (str_eq(run->status, str_of(codes[i].status)) &&
 		    (!codes[i].error || str_eq(run->error.code, str_of(codes[i].error))))

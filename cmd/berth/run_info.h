@@ -25,6 +25,7 @@ struct run_info {
 	struct json_objects logs;  /* struct run_log_entry */
 	struct json_objects tests; /* struct run_test_info */
 	uint64_t logs_dropped;
+	bool is_truncated; /* result, logs and tests could not be stored */
 	struct {
 		struct str code, name, message, stack;
 	} error;

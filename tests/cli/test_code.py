@@ -261,9 +261,15 @@ def commands(place):
     equal(r.stderr.count("berth: "), 4, r.stderr)
     equal(api.contexts, [("DELETE", ["default-python"], {})])
     api.contexts.clear()
-    r = place.run("repl", "-c", "work", "-l", "js", "box", input=".reset\n.help\n")
+    api.listed = [{"id": "work", "language": "javascript", "cwd": "/srv"}]
+    r = place.run("repl", "-c", "work", "box", input="f(\n1)\n.reset\n.help\n")
+    equal((api.calls[-1]["code"], api.calls[-1]["language"]), ("f(\n1)\n", "javascript"), r.stderr)
     equal([c[:2] for c in api.contexts], [("DELETE", ["work"]), ("POST", [])], r.stderr)
-    equal(api.contexts[1][2], {"id": "work", "language": "javascript"})
+    equal(api.contexts[1][2], {"id": "work", "language": "javascript", "cwd": "/srv"})
+    for line in (["-c", "work", "-l", "python"], ["-c", "none"]):
+        api.contexts.clear()
+        bad = place.run("repl", *line, "box", input=".reset\n")
+        equal((bad.returncode, bad.stdout, api.contexts), (125, "", []), bad.stderr)
     check(".save  FILE" in r.stdout, r.stdout)
 
 

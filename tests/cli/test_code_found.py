@@ -116,7 +116,14 @@ def contexts(place):
     api.contexts.clear()
     r = place.run("context", "rm", "box", "web", "default-python")
     equal((r.returncode, [c[:2] for c in api.contexts]), (0, [("DELETE", ["web"]), ("DELETE", ["default-python"])]), r.stderr)
-    for line in ([], ["box"], ["ls"], ["rm", "box"], ["rm", "box", "../x"], ["ls", "box", "x"]):
+    api.contexts.clear()
+    r = place.run("context", "create", "--lang", "js", "--cwd", "/tmp", "-e", "A=1", "-e", "A=2", "box", "web")
+    equal((r.returncode, r.stdout, r.stderr), (0, "made\n", ""))
+    r = place.run("context", "create", "box", "--json")
+    equal((r.returncode, r.stdout.strip().replace(" ", "")), (0, '{"id":"made"}'), r.stderr)
+    equal(api.contexts, [("POST", [], {"id": "web", "language": "javascript", "cwd": "/tmp", "env": {"A": "2"}}), ("POST", [], {"language": "python"})])
+    for line in ([], ["box"], ["ls"], ["rm", "box"], ["rm", "box", "../x"], ["ls", "box", "x"], ["create"], ["create", "box", "a", "b"],
+                 ["create", "-l", "perl", "box"], ["create", "-e", "=x", "box"], ["create", "box", "../x"], ["ls", "-l", "js", "box"]):
         r = place.run("context", *line)
         equal((r.returncode, r.stdout), (2, ""), line)
 
@@ -145,6 +152,11 @@ def run_codes(place):
         equal(place.run("runs", "wait", "r2").returncode, code, error)
         r = place.run("runs", "wait", "--json", "r2")
         equal((r.returncode, error in r.stdout), (code, True), error)
+    for run, code in (({**RUN, "tests": [], "result": None}, 125), (FAILED, 1)):
+        api.runs = {"new": {**run, "truncated": True}}
+        r = place.run("code", "--run", "x.py")
+        equal((r.returncode, "could not be stored" in r.stderr), (code, True), r.stderr)
+        equal(place.run("runs", "wait", run["id"]).returncode, code)
     for end, code in (("cpu_limit", 152), ("security_violation", 159), ("bad_report", 1)):
         api.end = {"reason": end}
         equal(place.run("code", "box", "x.py").returncode, code, end)

@@ -62,6 +62,13 @@ def test_contexts(g):
     listed = g.get("/v1/sandbox/a/context").json()
     equal({c["language"] for c in listed["contexts"]}, {"python", "typescript", "bash"}, listed)
     equal(len(listed["contexts"]), 3, "those for variables are gone")
+    r = berth(g, "context", "create", "-l", "bash", "--cwd", "/tmp", "-e", "A=b c", "a", "own")
+    equal((r.returncode, r.stdout, r.stderr), (0, "own\n", ""))
+    equal(code(g, 'echo "$PWD $A"; A=d', "-c", "own"), (0, "/tmp b c\n", ""))
+    equal(code(g, 'echo "$A"', "-c", "own"), (0, "d\n", ""), "one lasts that was made so")
+    r = berth(g, "context", "create", "a", "own")
+    equal((r.returncode, r.stdout), (1, ""), r.stderr)
+    equal(berth(g, "context", "rm", "a", "own").returncode, 0)
 
 
 def test_ends(g):
