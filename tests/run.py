@@ -1,8 +1,12 @@
 """Runs the tests that meson knows and counts TAP test points; scripts/test has built everything.
 
-Tests of the suite `release` run from build/, all others from build-asan/. meson itself takes a
-program that prints nothing for a skipped one; here that is a failure, as is a crash, a leak or a
-timeout after the last point.
+Tests of the suite `release` run from build/, all others from build-asan/. Those of the suite `either`
+have been there as root with the sanitizers, and run from build/ as an ordinary user: with --all from
+both. Those of the suite `more` differ from others by the runtime alone, in what hardly depends on it:
+they run if they are named, and with --all.
+
+meson itself takes a program that prints nothing for a skipped one; here that is a failure, as is a
+crash, a leak or a timeout after the last point.
 
 A program that failed is run once more, alone: many tests hold real processes to what the kernel
 does in time, and a machine that does too much at once breaks that. One that passes then is told
@@ -73,6 +77,19 @@ def unnamed(skipped, allowed):
     return [s for s in skipped if s[0] not in allowed and s[0].split(":")[0] not in allowed]
 
 
+def builds_of(suites, is_all):
+    """From which of the two builds a test runs."""
+    if "either" in suites:
+        return {SANITIZED, RELEASE} if is_all else {RELEASE}
+    return {RELEASE} if "release" in suites else {SANITIZED}
+
+
+def is_chosen(name, suites, wanted, is_all):
+    if wanted:
+        return bool({name, *suites} & set(wanted))
+    return is_all or "more" not in suites
+
+
 def tests_of(build):
     listed = subprocess.run(["meson", "introspect", "--tests", build], check=True,
                             capture_output=True, text=True).stdout
@@ -82,9 +99,7 @@ def tests_of(build):
         if test["name"] in seen:
             sys.exit(f"scripts/test: two tests are called \"{test['name']}\"")
         seen.add(test["name"])
-        suites = {s.split(":")[-1] for s in test["suite"]}
-        if ("release" in suites) == (build == RELEASE):
-            yield test["name"], suites
+        yield test["name"], {s.split(":")[-1] for s in test["suite"]}
 
 
 def show(test):
@@ -143,14 +158,17 @@ def run_all(chosen):
     return [counts for tests in all_counts.values() for counts in tests.values()], unsteady
 
 
-def main(wanted):
+def main(words):
+    is_all = "--all" in words
+    wanted = [word for word in words if word != "--all"]
     known = {build: dict(tests_of(build)) for build in (SANITIZED, RELEASE)}
-    words = {w for tests in known.values() for name, suites in tests.items() for w in (name, *suites)}
+    names = {w for tests in known.values() for name, suites in tests.items() for w in (name, *suites)}
     for word in wanted:
-        if word not in words:
+        if word not in names:
             print(f"scripts/test: there is no test or suite \"{word}\"", file=sys.stderr)
             return 2
-    chosen = {build: [name for name, suites in tests.items() if not wanted or {name, *suites} & set(wanted)]
+    chosen = {build: [name for name, suites in tests.items()
+                      if build in builds_of(suites, is_all) and is_chosen(name, suites, wanted, is_all)]
               for build, tests in known.items()}
     results, unsteady = run_all(chosen)
     passed = sum(counts.passed for counts in results)
@@ -169,6 +187,8 @@ def main(wanted):
         print(f"unsteady: {name} (failed beside others, passed alone)")
     for name in failed:
         print(f"failed: {name}")
+    if not wanted and not is_all:
+        print("variants that hardly differ were left out: scripts/test --all runs them, too")
     print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
     return 1 if failed or unexpected or not passed else 0
 

@@ -38,8 +38,23 @@ def points():
     many = {"b": {str(i): bad for i in range(runner.AGAIN_MAX + 1)}}
     yield "runs again what failed, if that is little", \
         [] if runner.may_run_again(few) == [("b", "y"), ("c", "z")] and not runner.may_run_again(many) else ["it does not"]
+    yield from chosen()
     allowed = runner.named_skips("x\nSkips: `cli: as root` (no root), `net`\n`other`\n")
     skips = [("cli: as root", ""), ("cli: b", ""), ("net: a", ""), ("net", ""), ("other", "")]
     rest = [name for name, _ in runner.unnamed(skips, allowed)]
     yield "README's Skips line names what may be skipped", \
         [] if rest == ["cli: b", "other"] else [f"not named: {rest}"]
+
+
+def chosen():
+    both, release, sanitized = {runner.SANITIZED, runner.RELEASE}, {runner.RELEASE}, {runner.SANITIZED}
+    wrong = [(suites, is_all) for suites, is_all, builds in [
+        ({"code"}, False, sanitized), ({"code"}, True, sanitized), ({"release"}, True, release),
+        ({"code", "either"}, False, release), ({"code", "either"}, True, both),
+    ] if runner.builds_of(suites, is_all) != builds]
+    yield "runs each program from the build that it is for", [f"not {w}" for w in wrong]
+    wrong = [(suites, wanted, is_all) for suites, wanted, is_all, is_chosen in [
+        ({"code"}, [], False, True), ({"code", "more"}, [], False, False), ({"code", "more"}, [], True, True),
+        ({"code", "more"}, ["code"], False, True), ({"code"}, ["t"], False, True), ({"code"}, ["x"], True, False),
+    ] if runner.is_chosen("t", suites, wanted, is_all) != is_chosen]
+    yield "leaves out what is `more`, unless it is asked for", [f"not {w}" for w in wrong]
