@@ -4,7 +4,10 @@ from kernel import check, equal, run_all
 from test_javascript import FOREVER, start
 
 SLEEP = "const sleep = (ms) => new Promise(r => setTimeout(r, ms));"
-WAITS = "await new Promise(r => setTimeout(r, 150)); 'fine'"
+# Time stands still until somebody waits, however slow the machine is.
+STILL = ("let passes = false; const setTimeout = (f, ms, ...given) => { const turn = setInterval(() => { "
+         "if (passes) { clearInterval(turn); f(...given) } }, 1) };" + SLEEP)
+WAITS = "passes = true; await new Promise(r => globalThis.setTimeout(r, 150)); passes = false; 'fine'"
 
 # What fails 50 ms later, and what is printed then.
 LEFT = [
@@ -26,7 +29,7 @@ LEFT = [
 
 def test_cells(kernel):
     """What a cell left behind and fails while the next one waits is printed, and that one goes on."""
-    kernel.ok(SLEEP)
+    kernel.ok(STILL)
     for code, printed in LEFT:
         kernel.ok(f"{code}; 1")
         call = kernel.ok(WAITS)
@@ -35,7 +38,7 @@ def test_cells(kernel):
 
 def test_invocations(kernel):
     """So it is with what an invocation left behind, in those after it."""
-    kernel.load(f"{SLEEP}\nmodule.exports = async (n) => {{ if (n < 0) {{ {WAITS}; return n }} switch (n) {{ "
+    kernel.load(f"{STILL}\nmodule.exports = async (n) => {{ if (n < 0) {{ {WAITS}; return n }} switch (n) {{ "
                 + " ".join(f"case {i}: {code}; break;" for i, (code, _) in enumerate(LEFT)) + " } return n }").ok()
     for i, (code, printed) in enumerate(LEFT):
         equal(kernel.invoke(input=i).ok().value, i, code)
@@ -50,7 +53,7 @@ def test_own(kernel):
         check(kernel.run(f"{code}; {FOREVER}").done == "error", code)
         check(kernel.run(f"await sleep(1); {code}; {FOREVER}").done == "error", code)
     for code, _ in LEFT:
-        kernel.load(f"{code}; module.exports = async (n) => n || {FOREVER}").ok()
+        kernel.load(f"{STILL} {code}; module.exports = async (n) => {{ passes = !n; return n || {FOREVER} }}").ok()
         kernel.invoke(input=1).ok()
         check(kernel.invoke(input=0).done == "error", code)
 
