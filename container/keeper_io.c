@@ -19,16 +19,11 @@
 
 #define RETRY_MS 1000
 
-static void for_each_running(struct keeper *k, void (*each)(struct keeper_sandbox *sb))
+static void for_each(struct keeper *k, void (*each)(struct keeper_sandbox *sb))
 {
-	for (size_t i = 0; i < KEEPER_BUCKETS; i++) {
-		list_for_each (node, &k->buckets[i]) {
-			struct keeper_sandbox *sb = list_entry(node, struct keeper_sandbox, node);
-
-			if (sb->state == KEEPER_IS_RUNNING)
-				each(sb);
-		}
-	}
+	for (size_t i = 0; i < KEEPER_BUCKETS; i++)
+		list_for_each (node, &k->buckets[i])
+			each(list_entry(node, struct keeper_sandbox, node));
 }
 
 /* --- the guard --- */
@@ -83,9 +78,11 @@ void keeper_io_note(struct keeper_sandbox *sb)
 		process_pidfd_kill(k->guard.watch.fd, SIGKILL);
 }
 
+/* One that is being made may have them already: keeper_io_check() follows when it runs. */
 static void doubt(struct keeper_sandbox *sb)
 {
-	sb->c.is_io_unsure |= sb->is_slowed;
+	if (sb->state == KEEPER_CREATING || sb->state == KEEPER_IS_RUNNING)
+		sb->c.is_io_unsure |= container_io_is_any(&sb->c.spec.limits.io);
 }
 
 /* What has waited for us gets a moment to go on, or we would hang again at once. */
@@ -98,7 +95,7 @@ static void on_lifted(struct watch *watch)
 		return;
 	log_warn("a disk held the keeper up for a second, so the limits of io were lifted until "
 		 "now");
-	for_each_running(k, doubt);
+	for_each(k, doubt);
 	timer_start(&k->io, &k->loop, RETRY_MS);
 }
 
@@ -108,7 +105,8 @@ static void settle(struct keeper_sandbox *sb)
 {
 	struct keeper *k = sb->keeper;
 
-	if (sb->c.is_io_unsure && container_slow_down(&sb->c, k->host) < 0)
+	if (sb->state == KEEPER_IS_RUNNING && sb->c.is_io_unsure &&
+	    container_slow_down(&sb->c, k->host) < 0)
 		timer_start(&k->io, &k->loop, RETRY_MS);
 }
 
@@ -117,7 +115,7 @@ static void on_retry(struct timer *timer)
 	struct keeper *k = container_of(timer, struct keeper, io);
 
 	want_guard(k);
-	for_each_running(k, settle);
+	for_each(k, settle);
 }
 
 void keeper_io_check(struct keeper_sandbox *sb)

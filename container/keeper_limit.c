@@ -64,12 +64,13 @@ static void answer(struct change *change, int result)
 			      change->id.text);
 		return;
 	}
-	if (container_limit_end(&sb->c, k->host, &change->change, result, &change->failure) < 0) {
+	result = container_limit_end(&sb->c, k->host, &change->change, result, &change->failure);
+	keeper_io_note(sb);
+	if (result < 0) {
 		keeper_io_check(sb);
 		keeper_answer_failed(k, change->asker, &change->failure);
 		return;
 	}
-	keeper_io_note(sb);
 	keeper_pool_watch(k); /* it may write more than before */
 	keeper_answer_done(k, change->asker);
 }
@@ -148,6 +149,7 @@ static bool take_turn(struct change *change)
 		keeper_answer_failed(change->keeper, change->asker, &change->failure);
 		return true;
 	}
+	keeper_io_note(sb); /* those of io hold already, however long the rest takes */
 	if (container_limit_takes_long(&sb->c, host, &change->change)) {
 		job_queue(&change->job, &change->keeper->limits, true);
 		return false;

@@ -511,6 +511,7 @@ static void finish_create(struct keeper_sandbox *sb)
 	}
 	sb->is_ours = true;
 	keeper_sandbox_run(sb);
+	keeper_io_check(sb);
 	check_wanted(sb, &sb->failure);
 	if (sb->failure.code == ERR_NONE)
 		answer_started(sb, &sb->failure);

@@ -259,6 +259,7 @@ struct context_view context_view(const struct context *c)
 		.id = c->fact.id,
 		.language = c->language,
 		.cwd = c->fact.cwd,
+		.user = c->fact.user,
 		.state = states[c->state],
 		.is_default = c->fact.is_default,
 		.waiting = c->queue_len,

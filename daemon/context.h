@@ -93,8 +93,8 @@ struct context_settings {
 struct context_view {
 	struct str id;
 	enum kernel_language language;
-	struct str cwd;
-	const char *state; /* absent starting ready busy */
+	struct str cwd, user; /* the latter "": its sandbox's */
+	const char *state;    /* absent starting ready busy */
 	bool is_default;
 	unsigned waiting;
 	int64_t created_at_ms;

@@ -129,6 +129,16 @@ static bool is_read_too_slowly(const struct context *c)
 	return since_done_ms >= GRACE_MS && (now - c->began_ns) / 1000000 >= timeout_ms;
 }
 
+/* What it says must come, whoever listens. It may be its end. */
+static void unpause(struct context *c)
+{
+	if (!c->is_paused)
+		return;
+	c->is_dropping = true;
+	c->is_paused = false;
+	exec_resume(c->kernel->exec);
+}
+
 /* Somebody inside may take what we saw in the pipe: it is looked at again. The end may come with
  * the last line here. */
 static void finish_drained(struct context *c)
@@ -138,11 +148,8 @@ static void finish_drained(struct context *c)
 		return;
 	}
 	uv_timer_start(&c->timer, context_on_timer, DRAIN_MS, 0);
-	if (!is_read_too_slowly(c))
-		return;
-	c->is_dropping = true;
-	c->is_paused = false;
-	exec_resume(c->kernel->exec);
+	if (is_read_too_slowly(c))
+		unpause(c);
 }
 
 void context_call_drained(struct context *c)
@@ -170,6 +177,10 @@ void context_end_of(const struct exec_end *end, struct context_end *ret)
 	ret->reason = reasons[end->reason];
 	ret->exit_code = end->exit_code;
 	ret->signal = end->signal;
+	if (end->reason == EXEC_LOST && end->oom_suspected) {
+		ret->reason = CONTEXT_OOM; /* with its sandbox's first process */
+		ret->signal = SIGKILL;
+	}
 	memcpy(ret->message, end->message, sizeof(ret->message));
 	if (ret->message[0])
 		return;
@@ -179,8 +190,9 @@ void context_end_of(const struct exec_end *end, struct context_end *ret)
 			 "gets a fresh one");
 	else if (ret->reason == CONTEXT_OOM)
 		snprintf(ret->message, sizeof(ret->message), "%s",
-			 "the sandbox ran out of memory, and the kernel killed its interpreter: "
-			 "raise limits.memory; the next call gets a fresh one");
+			 "the sandbox ran out of memory, and the kernel killed its interpreter; "
+			 "what that had started was ended, too: raise limits.memory; the next call "
+			 "gets a fresh one");
 	else if (ret->reason == CONTEXT_VIOLATION)
 		snprintf(ret->message, sizeof(ret->message), "%s",
 			 "the code made a system call that is forbidden here, and its interpreter "
@@ -281,12 +293,20 @@ void context_call_signal(struct context *c)
 		send_signal(c);
 }
 
-/* Its end may come with what is read here, and then another call may have begun. */
+static bool is_looked_at(const struct context *c)
+{
+	return c->looks_left && c->state == CONTEXT_BUSY;
+}
+
+/* Its end may come with what is read here, and then another call may have begun. And its client
+ * may have paused it since the last look: whoever is not read cannot heed a signal. */
 static void look(struct context *c)
 {
 	bool is_read = exec_pull_reports(c->kernel->exec);
 
-	if (!c->looks_left || c->state != CONTEXT_BUSY)
+	if (is_looked_at(c))
+		unpause(c);
+	if (!is_looked_at(c))
 		return;
 	c->looks_left = is_read ? 0 : c->looks_left - 1;
 	if (c->looks_left)
@@ -301,18 +321,17 @@ static void look(struct context *c)
  */
 static void interrupt(struct context *c)
 {
-	struct kernel *paused = c->is_paused ? c->kernel : NULL;
-
 	if (c->state != CONTEXT_BUSY || c->is_done || c->signals || c->is_signal_due ||
 	    c->looks_left || c->is_unsent)
 		return;
-	c->is_dropping |= c->is_paused;
-	c->is_paused = false;
 	c->looks_left = LOOKS;
 	exec_mark_reports(c->kernel->exec);
-	if (paused)
-		exec_resume(paused->exec);
-	if (c->looks_left)
+	if (c->kernel->is_taking) { /* we are in the middle of what would be read */
+		uv_timer_start(&c->timer, context_on_timer, 0, 0);
+		return;
+	}
+	unpause(c);
+	if (is_looked_at(c))
 		look(c);
 }
 
@@ -439,6 +458,7 @@ void context_call_begin(struct context *c)
 	list_remove(&call->link);
 	c->queue_len--;
 	exec_drain(c->kernel->exec); /* what was printed between two calls is dropped */
+	exec_forget_oom(c->kernel->exec);
 	c->kernel->is_heap_full = false;
 	c->state = CONTEXT_BUSY;
 	c->call = call;

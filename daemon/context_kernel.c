@@ -245,12 +245,15 @@ static ssize_t on_pull(void *arg, enum exec_stream stream, int fd)
 		return n < 0 ? -errno : 0;
 	if (stream == EXEC_STDERR)
 		look_for_heap(k, s);
-	if (stream == EXEC_REPORTS)
+	if (stream == EXEC_REPORTS) {
+		k->is_taking = true;
 		take_reports(k, s);
-	else if (k->context && k->context->kernel == k && k->is_ready)
+		k->is_taking = false;
+	} else if (k->context && k->context->kernel == k && k->is_ready) {
 		context_call_output(k->context, stream == EXEC_STDERR, s);
-	else if (stream == EXEC_STDERR && !k->is_ready)
+	} else if (stream == EXEC_STDERR && !k->is_ready) {
 		keep_said(k, s);
+	}
 	return n;
 }
 

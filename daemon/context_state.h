@@ -38,6 +38,7 @@ struct kernel {
 	bool is_stored;  /* a later berthd knows whose it is */
 	bool is_asked;   /* adopted: it was interrupted */
 	bool is_over;    /* what it says is dropped */
+	bool is_taking;  /* what it reports is being read */
 	bool is_cleared; /* what it has left is being ended, before another may start */
 	size_t said_len;
 	char tail[17]; /* the last of its stderr */

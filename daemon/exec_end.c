@@ -230,7 +230,8 @@ void exec_finish_ended(struct exec *e)
 
 void exec_finish_lost(struct exec *e, const char *why)
 {
-	struct exec_end end = {.reason = EXEC_LOST, .exit_code = -1};
+	struct exec_end end = {
+		.reason = EXEC_LOST, .exit_code = -1, .oom_suspected = e->is_starved};
 
 	if (e->state >= EXEC_DRAINING)
 		return;
@@ -494,6 +495,7 @@ static void lose(struct exec *e, const struct err *why)
 
 	if (e->state == EXEC_ENDED)
 		return;
+	e->is_starved = why && why->code == ERR_MEMORY_LIMIT;
 	exec_flush_output(e);
 	if (!e->is_ending && e->state < EXEC_DRAINING && (!why || is_used_up)) {
 		e->is_ending = true;

@@ -138,6 +138,11 @@ bool exec_pull_reports(struct exec *exec)
 	return exec_pipe_drain(&exec->output[EXEC_REPORTS]);
 }
 
+void exec_forget_oom(struct exec *exec)
+{
+	exec->oom_kills = sandbox_oom_kills(exec->sb);
+}
+
 void exec_kept_drained(struct exec *e)
 {
 	if (!e->is_kept || !e->kept.is_draining || e->state == EXEC_ENDED || e->is_abandoned ||

@@ -40,7 +40,8 @@ struct exec {
 	struct sandbox_group group;
 	struct hold hold;        /* while it runs, unless it is kept or quiet */
 	struct keeper_call call; /* ending its group */
-	int64_t oom_kills;       /* of the sandbox, when it started */
+	int64_t oom_kills;       /* of the sandbox, when it started, or exec_forget_oom() */
+	bool is_starved;         /* the sandbox ended for want of memory, with all that is in it */
 	uv_timer_t timer; /* the time-out, then that of ending it, then looking at survivors */
 	uint64_t started_ns;
 	unsigned check_ms;

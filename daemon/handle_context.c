@@ -42,6 +42,10 @@ static void write_context(struct json_writer *w, const struct context *c)
 	json_text(w, view.state);
 	json_key(w, "cwd");
 	json_str(w, view.cwd);
+	if (view.user.len) {
+		json_key(w, "user");
+		json_str(w, view.user);
+	}
 	json_key(w, "default");
 	json_bool(w, view.is_default);
 	json_key(w, "waiting");

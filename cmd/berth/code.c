@@ -348,6 +348,7 @@ const struct example code_exit_codes[] = {
 	{ "159", "it was killed for a forbidden system call" },
 	{ "125", "Berth could not: no daemon, a wrong line, no such run, a limit that this" },
 	{ "",    "machine cannot hold; or it was cancelled, stopped or lost, or its result is" },
+	{ "",    "gone" },
 	{ "other", "its own, if it ended its interpreter in a context; 128 + a signal's number" },
 	{ NULL },
 };

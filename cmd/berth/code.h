@@ -14,7 +14,7 @@
 #include "proto/json.h"
 
 #define CODE_MAX         CODE_BODY_MAX /* of a context; as JSON it is a little longer */
-#define CODE_CONTEXT_MAX 64
+#define CODE_CONTEXT_MAX (EXEC_SESSION_ID_MAX + 1)
 
 /* Of limits: as a shell tells of SIGKILL, SIGXCPU and SIGSYS. */
 enum { CODE_EXIT_TIMEOUT = 124, CODE_EXIT_OOM = 137, CODE_EXIT_CPU = 152, CODE_EXIT_SYS = 159 };
@@ -57,7 +57,9 @@ struct code_context {
 	const char *id;
 	const char *language;
 	const char *cwd;
+	const char *user;
 	const struct code_env *env;
+	bool is_default; /* of one that is there: code that names none runs in it */
 };
 
 /* As the body of a request. -EINVAL: something is no UTF-8, or too long. */

@@ -62,7 +62,12 @@ int code_context_write(const struct code_context *context, struct buf *out)
 {
 	const struct {
 		const char *key, *value;
-	} texts[] = {{"id", context->id}, {"language", context->language}, {"cwd", context->cwd}};
+	} texts[] = {
+		{"id", context->id},
+		{"language", context->language},
+		{"cwd", context->cwd},
+		{"user", context->user},
+	};
 	cleanup(json_writer_close) struct json_writer w;
 
 	json_writer_init(&w, false);
@@ -131,7 +136,8 @@ int code_context_new(const struct globals *globals, const char *id,
 /* --- one that is there --- */
 
 struct known {
-	struct str id, language, cwd;
+	struct str id, language, cwd, user;
+	bool is_default;
 };
 
 /* clang-format off */
@@ -139,6 +145,8 @@ static const struct json_field known_fields[] = {
 	{ "id",       JSON_STRING, offsetof(struct known, id), true },
 	{ "language", JSON_STRING, offsetof(struct known, language), true },
 	{ "cwd",      JSON_STRING, offsetof(struct known, cwd), true },
+	{ "user",     JSON_STRING, offsetof(struct known, user) },
+	{ "default",  JSON_BOOL,   offsetof(struct known, is_default) },
 	{ "*",        JSON_IGNORED },
 	{ NULL },
 };
@@ -164,6 +172,8 @@ static int pick(const struct json_objects *list, const char *wanted, struct code
 			.id = all[i].id.at,
 			.language = kernel_language_name((enum kernel_language)language),
 			.cwd = all[i].cwd.at,
+			.user = all[i].user.at,
+			.is_default = all[i].is_default,
 		};
 		return 0;
 	}

@@ -264,9 +264,14 @@ static int find_named(const struct call *call, struct repl *repl, struct arena *
 		return EXIT_NOT_RUN;
 	}
 	repl->language = (enum kernel_language)kernel_language_find(str_of(repl->named.language));
+	snprintf(repl->context, sizeof(repl->context), "%s", repl->named.id);
+	/* One of that name comes with the next code that names none, and cannot be made. */
+	if (repl->named.is_default) {
+		repl->named.id = NULL;
+		return EXIT_OK;
+	}
 	repl->call.context = repl->named.id;
 	repl->call.ret_context = NULL; /* it is known */
-	snprintf(repl->context, sizeof(repl->context), "%s", repl->named.id);
 	return EXIT_OK;
 }
 

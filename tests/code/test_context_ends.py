@@ -70,6 +70,8 @@ def test_memory_limit(g):
     equal(g.sandbox("a")["generation"], 1, "the same sandbox")
 
 
+GREEDY = "all = []\nwhile True: all.append(b'x' * (1 << 20))"
+
 HOLDER = """import os, time
 if os.fork() == 0:
     os.setsid()
@@ -93,6 +95,28 @@ def test_memory_held(g):
     equal((answer["reason"], answer["replaced"]), ("oom", True), answer)
     after = run(g, "with open('/workspace/holder') as file: pid = file.read()\nimport os\nos.path.exists(f'/proc/{pid}')")
     equal((after["reason"], after["fresh"], after["results"][0]["text"]), ("completed", True, "False"), after)
+
+
+@needs_cgroups
+def test_memory_of_others(g):
+    """An interpreter that ends later than others died for want of memory did not die of that, and what it has started stays."""
+    settings(g, limits={"memory": "256M"})
+    code = ("import subprocess, sys, os\nleft = subprocess.Popen(['sleep', '1000']).pid\n"
+            f"subprocess.run([sys.executable, '-c', {GREEDY!r}]).returncode")
+    equal(value(g, code, timeout_ms=120000), "-9", "what the child died of")
+    left = value(g, "left")
+    answer = run(g, "os.kill(os.getpid(), 9)")
+    equal((answer["reason"], answer["signal"], answer["replaced"]), ("exited", 9, True), answer)
+    equal(value(g, f"import os\nos.path.exists('/proc/{left}')"), "True", "what it has started")
+
+
+@needs_cgroups
+def test_memory_of_all(g):
+    """When memory is held by nobody who could be killed for it, all of the sandbox ends for want of it: that is told."""
+    settings(g, limits={"memory": "32M"})
+    answer = run(g, "f = open('/dev/shm/f', 'wb')\nwhile True: f.write(b'x' * (1 << 20))", timeout_ms=120000)
+    equal((answer["reason"], answer["signal"], answer["replaced"]), ("oom", 9, True), answer)
+    check("limits.memory" in answer["message"], answer)
 
 
 def test_memory_refused(g):
@@ -338,7 +362,7 @@ def test_fork_bomb(g):
     check_kept(g, "other", "x", "2")
 
 
-TESTS = [test_cpu_limit, test_memory_limit, test_memory_held, test_memory_refused, test_heap_of_node, test_start_fails, test_never_asked_for,
+TESTS = [test_cpu_limit, test_memory_limit, test_memory_held, test_memory_of_others, test_memory_of_all, test_memory_refused, test_heap_of_node, test_start_fails, test_never_asked_for,
          test_limits_at_start, test_violation_at_start, test_sandbox_killed, test_interpreter_killed, test_queue,
          test_memory_of_each, test_timeouts_in_children, test_fork_bomb]
 
