@@ -251,7 +251,7 @@ static void begin(struct run_call *c, struct str key)
 	}
 	c->id = *run_id(c->wait.run);
 	c->is_async = is_async;
-	c->is_owner = !is_async;
+	c->is_owner = !is_async && !key.len; /* who has a key may come back with it */
 	if (is_async)
 		c->status = 202;
 	exchange_on_gone(c->x, on_gone, c);

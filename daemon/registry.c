@@ -453,19 +453,19 @@ static store_done_fn on_part_loaded;
 
 static int load_part(struct registry *r, unsigned part)
 {
-	struct store *store = r->config.store;
-
 	switch (part) {
 	case 0:
-		return store_process_load(store, on_process, on_part_loaded, r);
+		return store_process_load(r->config.store, on_process, on_part_loaded, r);
 	case 1:
-		return store_session_load(store, on_session, on_part_loaded, r);
+		return store_session_load(r->config.store, on_session, on_part_loaded, r);
 	case 2:
-		return store_context_load(store, on_context, on_part_loaded, r);
+		return store_context_load(r->config.store, on_context, on_part_loaded, r);
 	case 3:
-		return store_alarm_load(store, on_alarm, on_part_loaded, r);
+		return store_alarm_load(r->config.store, on_alarm, on_part_loaded, r);
+	case 4:
+		return idempotency_load(r->keys, on_part_loaded, r);
 	default:
-		return store_port_load(store, on_port, on_ports_loaded, r);
+		return store_port_load(r->config.store, on_port, on_ports_loaded, r);
 	}
 }
 
@@ -509,7 +509,7 @@ int registry_new(struct registry **ret, const struct registry_config *config, st
 	int result = -ENOMEM;
 
 	if (r)
-		r->keys = idempotency_new();
+		r->keys = idempotency_new(config->store);
 	if (r && r->keys)
 		r->events = events_new(config->loop, config->store);
 	if (!r || !r->events)

@@ -165,6 +165,14 @@ static const struct migration {
 		"CREATE INDEX run_over ON run (has_sandbox, ended_at_ms, number, bytes)",
 		NULL,
 	},
+	{
+		/* As struct key_fact has them. */
+		"CREATE TABLE made_by_key (place TEXT NOT NULL, key BLOB NOT NULL, number INTEGER "
+		"NOT NULL, body INTEGER NOT NULL, id TEXT NOT NULL, PRIMARY KEY (place, key)) "
+		"STRICT, WITHOUT ROWID;"
+		"CREATE INDEX made_by_key_number ON made_by_key (number)",
+		NULL,
+	},
 };
 
 static int read_number(struct sqlite3 *db, const char *sql, int64_t *ret, struct err *err)

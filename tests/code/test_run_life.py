@@ -107,6 +107,30 @@ def test_key(g):
     equal(len(g.get("/v1/runs").json()["runs"]), 2, "runs")
 
 
+def test_key_later(g):
+    """It is the same run after berthd was killed, and after its client has gone; so it is of sandboxes and processes."""
+    code = "import uuid\nstr(uuid.uuid4())"
+    places = (("/v1/sandbox", {"labels": {"a": "b"}}), ("/v1/sandbox/a/processes", {"command": "sleep 1000"}))
+    one = post(g, code, Idempotency_Key="k").json()
+    made = [g.request("POST", path, body, Idempotency_Key="k").json()["id"] for path, body in places]
+    connection = g.connect()
+    slow = "import uuid, time\ntime.sleep(1)\nstr(uuid.uuid4())"
+    connection.request("POST", "/v1/runs", json.dumps({"code": slow, "language": "python"}), {"Idempotency-Key": "l"})
+    until(lambda: any(r["status"] == "running" for r in g.get("/v1/runs").json()["runs"]), "the run to begin")
+    connection.close()
+    two = post(g, slow, Idempotency_Key="l").json()
+    equal((two["status"], two["error"]), ("completed", None), "a run whose client has gone")
+    g.kill_berthd()
+    g.start()
+    equal([post(g, code, Idempotency_Key="k").json(), post(g, slow, Idempotency_Key="l").json()], [one, two], "after a restart")
+    equal([g.request("POST", path, body, Idempotency_Key="k").json()["id"] for path, body in places], made, "others")
+    equal(post(g, "2", Idempotency_Key="k").status, 409, "another body")
+    equal(len(g.get("/v1/runs").json()["runs"]), 2, "runs")
+    equal(g.request("DELETE", f"/v1/sandbox/{made[0]}").status, 204, "delete")
+    again = [g.request("POST", places[0][0], places[0][1], Idempotency_Key="k").json()["id"] for _ in range(2)]
+    equal((again[0] == again[1], made[0] in again), (True, False), f"anew, once: {again}, {made}")
+
+
 def test_key_anew(g):
     """A run of which nothing is left any more is begun anew, once, by the same key."""
     code = "import uuid\nstr(uuid.uuid4())"
@@ -363,5 +387,6 @@ def test_many(g):
 
 
 if __name__ == "__main__":
-    main([test_async, test_not_over, test_cancel, test_client_goes, test_sandbox_deleted, test_key, test_key_anew, test_name_taken, test_name_kept, test_list, test_bounds,
+    main([test_async, test_not_over, test_cancel, test_client_goes, test_sandbox_deleted, test_key, test_key_later, test_key_anew,
+          test_name_taken, test_name_kept, test_list, test_bounds,
           test_crash, test_crash_anywhere, test_keeper_dies, test_init_dies, test_dies_between, test_limit_between, test_reload, test_stop, test_many])

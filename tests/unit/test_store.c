@@ -138,7 +138,7 @@ static void test_instance(void)
 	snprintf(name, sizeof(name), "%s", store_instance(bed.store));
 	check(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600);
 	check(stat(scratch_path("instance.db-wal"), &st) == 0 && (st.st_mode & 07777) == 0600);
-	check(select_number(&bed, "PRAGMA user_version") == 16);
+	check(select_number(&bed, "PRAGMA user_version") == 17);
 	check(select_number(&bed, "PRAGMA foreign_keys") == 1);
 	check(select_number(&bed, "SELECT value > '2020' FROM meta WHERE key = 'created_at'") == 1);
 	close_bed(&bed);
