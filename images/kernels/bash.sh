@@ -231,7 +231,9 @@ berth_begin() {
 			builtin return 1
 		fi
 		berth_give_input
-		berth_code=berth_run berth_is_run=1
+		# Of a shell that a signal ends bash prints what it ran, which is ours: the code's standard error waits aside.
+		berth_aside=$((berth_spare + 2))
+		berth_code="berth_run $berth_aside>&2 2>/dev/null" berth_is_run=1
 	else
 		berth_is_run=''
 	fi
@@ -254,6 +256,7 @@ berth_give_input() {
 
 # The code of a run, each time in a shell of its own: nothing of it stays, and $$ is that shell.
 berth_run() (
+	exec 2>&"$berth_aside" {berth_aside}>&-
 	berth_text='builtin source /dev/stdin'
 	if [[ $berth_input ]]; then
 		exec {berth_new_state}<<<"$berth_input"

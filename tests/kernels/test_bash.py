@@ -371,6 +371,29 @@ def test_run_extglob(kernel):
         equal((error["line"], error["message"]), (line, "syntax error near unexpected token `('"), code)
 
 
+def test_run_stderr(kernel):
+    """Standard error has what the code and its children print, and no word about the shell that it runs in."""
+    for code, said in (("kill -KILL $$", b""), ("kill -ABRT $$", b""), ("echo before >&2; kill -HUP $$", b"before\n"),
+                       ("sh -c 'printf a >&2'; (printf b >&2); { sleep .1; printf c >&2; } & wait; printf d >/dev/stderr; false", b"abcd"),
+                       ("exec 3>&2 2>/dev/null; echo no >&2; echo three >&3; kill -KILL $$", b"three\n")):
+        kernel.load(code).ok()
+        for given in ("", "x" * 200000):
+            call = kernel.invoke(input=given)
+            check(call.failed("ExitStatus"), code)
+            equal((call.stdout, call.stderr), (b"", said), code)
+    kernel.load("(kill -KILL $BASHPID); echo $?").ok()
+    call = kernel.invoke().ok()
+    check(call.stdout == b"137\n" and b"line 1:" in call.stderr and b"Killed" in call.stderr, "of a child it is told:", call.stderr)
+    kernel.load("sleep .2 && echo late >&2 &\nkill -KILL $$").ok()
+    kernel.invoke().failed("ExitStatus")
+    kernel.until(lambda: kernel.stderr.endswith(b"late\n"), "what a process in the background prints")
+    with tempfile.NamedTemporaryFile() as file:
+        kernel.ok(f"exec 2>{file.name}")
+        kernel.load("ls -l /proc/self/fd; echo err >&2; kill -KILL $$").ok()
+        call = kernel.invoke()
+        equal((file.read(), call.stderr, call.stdout.count(file.name.encode())), (b"err\n", b"", 1), "where the shell sends it")
+
+
 def test_run_large_input(kernel):
     """An input that no environment can hold is in the shell alone, and programs start."""
     kernel.load('echo "${#INPUT}"; sh -c \'echo "${#INPUT}"\'; wc -c <<<"$INPUT"').ok()
