@@ -19,6 +19,18 @@ ast = __import__("_ast")
 FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda  # a call in there is none of the script's own
 
 
+def decode_large(text):
+    """An order whose input has a number of more digits than int() takes."""
+    def tolerant_int(digits):
+        try:
+            return int(digits)
+        except ValueError:
+            return float(digits)
+
+    syntax = type("Syntax", (kernel.Syntax,), {"parse_int": staticmethod(tolerant_int)})
+    return kernel.make_scanner(syntax)(text, 0)[0]
+
+
 def do_load(order):
     """Like a script that is run, or, if it has a main, like a module that is imported."""
     State.run = State.value = None
@@ -31,17 +43,17 @@ def do_load(order):
     sys.modules[module.__name__] = module
     module.__builtins__, State.env, State.has_env = builtins, dict(order.get("env") or {}), "env" in order
     module.env = State.env
-    kernel.load_module("warnings").showwarning = show_warning
+    kernel.with_own_path(__import__, "warnings").showwarning = show_warning
     if "logging" in sys.modules:
         watch_log(sys.modules["logging"])
-    try:
-        State.value = kernel.run_code(first, last, module.__dict__)
-        State.run = module
-    except SystemExit as error:
-        if kernel.exit_status(error) != 0:
-            raise
-        State.run = kernel.MODULE("__run__")  # it is over, and has no value
-        State.run.main = lambda *given, **named: None
+    State.value = kernel.run_code(first, last, module.__dict__)
+    State.run = module
+
+
+def end_load():
+    """Of code that has exited with status 0: it is over, and has no value."""
+    State.run = kernel.MODULE("__run__")
+    State.run.main = lambda *given, **named: None
 
 
 def calls_main(parts, has_main):
