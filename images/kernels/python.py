@@ -519,6 +519,8 @@ def serve(order):
         if told is None or guard(lambda: report(error=told), is_armed=False)[1] is not None:
             report(error={"name": name_of(type(error)), "message": "(it cannot be told)", "traceback": []})
     flush_own()
+    if Streams.writer is not _io.FileIO:
+        guard(RUNS.end_output, is_armed=False)
     report(is_last=True, done=done)
 
 

@@ -13,6 +13,7 @@ write_file = kernel._io.FileIO.write
 is_collecting, stop_collecting, start_collecting = gc.isenabled, gc.disable, gc.enable
 
 REPORTS = "reports"
+DECODERS = {name: getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
 CODE, MANY = type((lambda: None).__code__), 1 << 30
 LEVELS = (40, "error"), (30, "warn"), (20, "info")
 ast = __import__("_ast")
@@ -190,7 +191,7 @@ class Output(kernel._io.FileIO):
 
     def __init__(self, fd, *arguments, **options):
         super().__init__(fd, *arguments, **options)
-        self.name_of_log, self.decoder = ("stdout" if fd == 1 else "stderr"), getincrementaldecoder("utf-8")("replace")
+        self.name_of_log = "stdout" if fd == 1 else "stderr"
 
     def write(self, data):
         number = State.call
@@ -204,15 +205,24 @@ class Output(kernel._io.FileIO):
         stop_collecting()  # a destructor that prints could not, within a write
         try:
             data = bytes(data)
-            text = self.decoder.decode(data)
-            for at in range(0, len(text), kernel.TEXT_MAX):
-                message = kernel.encode_basestring(text[at:at + kernel.TEXT_MAX])
-                line = f'{{"call":{number},"log":{{"level":"{self.name_of_log}","message":{message},"time":{kernel.now()}}}}}\n'
-                kernel.send(line.encode(), number)
+            tell_output(self.name_of_log, DECODERS[self.name_of_log].decode(data), number)
         finally:
             if was_enabled:
                 start_collecting()
         return len(data)
+
+
+def tell_output(name, text, number):
+    for at in range(0, len(text), kernel.TEXT_MAX):
+        message = kernel.encode_basestring(text[at:at + kernel.TEXT_MAX])
+        line = f'{{"call":{number},"log":{{"level":"{name}","message":{message},"time":{kernel.now()}}}}}\n'
+        kernel.send(line.encode(), number)
+
+
+def end_output():
+    """Tells half of a character that nothing has followed, or it would be the next call's."""
+    for name, decoder in DECODERS.items():
+        tell_output(name, decoder.decode(b"", True), State.call)
 
 
 def route_output():

@@ -418,5 +418,16 @@ def test_run_logs(kernel):
     check(other.close())
 
 
+def test_run_halves(kernel):
+    """Half of a character at the end of a call is told with that call."""
+    kernel.load("import sys\ndef main(data, rest=''):\n    sys.stderr.write('e\\n')\n    for part in (data, rest):\n"
+                "        sys.stdout.buffer.write(part.encode('latin-1'))\n        sys.stdout.buffer.flush()").ok()
+    for given, said in ((["x", ""], "x"), (["x\xe2\x82"], "x\ufffd"), (["\xacy"], "\ufffdy"), (["x\xe2\x82", "\xac"], "x€"), (["z"], "z")):
+        call = kernel.invoke(input=given).ok()
+        equal("".join(log["message"] for log in call.logs if log["level"] == "stdout"), said, given)
+    kernel.load("import sys\nsys.stdout.write('o\\n')\nsys.stderr.buffer.write(b'\\xe2')\nsys.stdout.close()").ok()
+    equal([log["message"] for log in kernel.calls[kernel.count].logs][-1], "\ufffd")
+
+
 if __name__ == "__main__":
     run_all(globals(), start)
