@@ -216,7 +216,7 @@ berth_begin() {
 	done
 	if [[ $load ]]; then
 		berth_loaded=$load
-		if berth_is_wrong "$load"; then
+		if berth_is_refused "$load"; then
 			berth_loaded=''
 			berth_fail SyntaxError "$berth_message" ",\"is_syntax\":true,\"line\":$berth_line"
 		else
@@ -231,7 +231,9 @@ berth_begin() {
 			builtin return 1
 		fi
 		berth_give_input
-		berth_code=berth_run berth_is_run=1
+		# Of a shell that a signal ends bash prints what it ran, which is ours: the code's standard error waits aside.
+		berth_aside=$((berth_spare + 2))
+		berth_code="berth_run $berth_aside>&2 2>/dev/null" berth_is_run=1
 	else
 		berth_is_run=''
 	fi
@@ -254,6 +256,7 @@ berth_give_input() {
 
 # The code of a run, each time in a shell of its own: nothing of it stays, and $$ is that shell.
 berth_run() (
+	exec 2>&"$berth_aside" {berth_aside}>&-
 	berth_text='builtin source /dev/stdin'
 	if [[ $berth_input ]]; then
 		exec {berth_new_state}<<<"$berth_input"
@@ -307,10 +310,10 @@ berth_fail() {
 
 # True if bash cannot read it: why is in $berth_message and $berth_line then. It is asked with an empty environment, since
 # with that of the code it might not start, and believed only about that text: other words are those of a start that failed.
+# More arguments are options for bash.
 berth_is_wrong() {
-	local more=() said REPLY
-	! builtin shopt -q extglob || more=(-O extglob)
-	said=$(builtin exec -c "$berth_bash" "${more[@]}" -n /dev/stdin <<<"$1" 2>&1 >/dev/null) && builtin return 1
+	local said REPLY
+	said=$(builtin exec -c "$berth_bash" "${@:2}" -n /dev/stdin <<<"$1" 2>&1 >/dev/null) && builtin return 1
 	while builtin read -r; do
 		if [[ $REPLY =~ ^/dev/stdin:\ line\ ([0-9]+):\ (.*) && ${BASH_REMATCH[2]} != warning:* ]]; then
 			berth_line=${BASH_REMATCH[1]} berth_message=${BASH_REMATCH[2]}
@@ -318,6 +321,24 @@ berth_is_wrong() {
 		fi
 	done <<<"$said"
 	builtin return 1
+}
+
+# True if no bash can read the code of a run. It may turn on extglob for its later lines, and nothing is turned on while it
+# is only read: what can be read with that may be right, and bash itself tells if it is not.
+berth_is_refused() {
+	berth_is_wrong "$1" || builtin return 1
+	local line=$berth_line message=$berth_message
+	berth_is_wrong "$1" -O extglob || builtin return 1
+	berth_line=$line berth_message=$message # by the options that the code begins with
+}
+
+# True if bash cannot read the code of a call, by the options that it has left.
+berth_is_unread() {
+	if builtin shopt -q extglob; then
+		berth_is_wrong "$1" -O extglob
+	else
+		berth_is_wrong "$1"
+	fi
 }
 
 # After the code, with its status.
@@ -337,7 +358,7 @@ berth_end() {
 		if ((status == 0)) && [[ ! $why || $why == exit ]]; then
 			[[ ! $berth_is_run ]] || berth_report '"value":null,"nothing":true'
 			berth_report '"done":"ok"'
-		elif [[ ! $berth_is_run ]] && berth_is_wrong "$berth_code"; then
+		elif [[ ! $berth_is_run ]] && berth_is_unread "$berth_code"; then
 			berth_fail SyntaxError "$berth_message" ",\"is_syntax\":true,\"line\":$berth_line"
 		elif [[ $why == exit ]]; then
 			berth_fail Exit "exit $status" ",\"exit_code\":$status"
@@ -458,8 +479,8 @@ berth_last_words() {
 
 # Code that defines one of these, or unsets it, is told that it may not.
 builtin readonly -f berth_hide berth_decode berth_encode berth_parse berth_meet berth_pass berth_value berth_report berth_next \
-	berth_begin berth_give_input berth_run berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong berth_end berth_unwind \
-	berth_step berth_interrupt berth_signal exit berth_failed berth_tell berth_last_words
+	berth_begin berth_give_input berth_run berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong \
+	berth_is_refused berth_is_unread berth_end berth_unwind berth_step berth_interrupt berth_signal exit berth_failed berth_tell berth_last_words
 builtin trap berth_last_words EXIT
 builtin trap 'berth_failed "$?"' ERR
 builtin trap '' INT

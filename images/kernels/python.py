@@ -39,7 +39,7 @@ chdir, close, dup2, fstat, getpid, os_open, read, write, leave = (
 get_ident, set_signal, settrace, setprofile, now = (
     _thread.get_ident, _signal.signal, sys.settrace, sys.setprofile, time.time)
 get_recursion_limit, set_recursion_limit = sys.getrecursionlimit, sys.setrecursionlimit
-name_of = type.__dict__["__name__"].__get__
+whole_name_of = type.__dict__["__name__"].__get__
 
 
 class State:
@@ -52,6 +52,7 @@ class State:
     writers, is_deferred = 0, False  # no line may be broken: SIGINT waits
     signals, is_idle = [], False  # others that wait, with the code's handlers; and whether nothing runs at all
     is_compiling = False
+    status, has_number = None, False  # of the SystemExit that was judged last, and whether that is what it was given
     flags = 0  # from __future__, of all calls so far
     kept_size = 0  # of SOURCES
     ast = main = loop = task = None
@@ -96,6 +97,10 @@ OWN_MODULE = sys.modules["__main__"]  # it lives as long as this name
 RESULTS, ERRORS, HOOKS, LOOP, RUNS = map(Part, ("results", "errors", "hooks", "loop", "runs"))
 
 
+def name_of(kind):
+    return str.__str__(whole_name_of(kind))[:200]  # it may be of any length, and a string of a class of its own
+
+
 # --- JSON ---
 
 def refuse(value):
@@ -105,14 +110,6 @@ def refuse(value):
 class Syntax:
     strict, object_hook, object_pairs_hook = False, None, None
     parse_float, parse_int, parse_constant = float, int, float
-
-
-def tolerant_int(text):
-    """Of digits that are too many for int()."""
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
 
 
 encode_chunks = make_encoder(None, refuse, encode_basestring, None, ":", ",", False, False, False)
@@ -128,10 +125,7 @@ def decode(line):
     try:
         return decode_at(text, 0)[0]
     except ValueError:
-        Syntax.parse_int = tolerant_int
-        return make_scanner(Syntax)(text, 0)[0]
-    finally:
-        Syntax.parse_int = int
+        return RUNS.decode_large(text)
 
 
 def plain(value, room, depth=DEPTH_MAX):
@@ -322,10 +316,6 @@ def with_own_path(function, *arguments):
         sys.path = kept
 
 
-def load_module(name):
-    return with_own_path(__import__, name)
-
-
 class Watch:
     """A finder that lets hooks know of modules that some of what is promised hangs on."""
 
@@ -496,12 +486,17 @@ def take_back():
         set_recursion_limit(500)
 
 
-def exit_status(error):
-    """Of SystemExit, as Python itself would end; None of all others."""
-    if not issubclass(type(error), SystemExit):
-        return None
-    code = error.code
-    return int.__and__(code, 0xFF) if issubclass(type(code), int) else int(code is not None)
+def judge(error, is_armed=True):
+    """The error, or None of an exit with status 0. The status is asked for once: that may run the user's code, and its error counts."""
+    State.status, State.has_number = None, False
+    if issubclass(type(error), SystemExit):
+        code, late_error = guard(lambda: error.code, is_armed=is_armed)
+        if late_error is not None:
+            error, code = late_error, 1  # which is not asked in its turn, if it is an exit
+    if issubclass(type(error), SystemExit):
+        State.has_number = issubclass(type(code), int)
+        State.status = int.__and__(code, 0xFF) if State.has_number else int(code is not None)
+    return None if State.status == 0 else error
 
 
 def serve(order):
@@ -509,13 +504,14 @@ def serve(order):
     set_signal(_signal.SIGINT, on_interrupt)
     set_streams()
     error = guard(do_order, order)[1]
+    take_back()
+    error = judge(error)
     if getpid() != PID:
         ERRORS.end_child(error)
-    take_back()
+    if State.status == 0 and "load" in order:
+        RUNS.end_load()
     late_error = guard(settle)[1]
-    error = late_error if error is None or exit_status(error) == 0 else error
-    if exit_status(error) == 0:
-        error = None
+    error = judge(late_error) if error is None else error
     done = "ok"
     if error is not None:
         done = "interrupted" if State.was_interrupted and issubclass(type(error), KeyboardInterrupt) else "error"
@@ -523,6 +519,8 @@ def serve(order):
         if told is None or guard(lambda: report(error=told), is_armed=False)[1] is not None:
             report(error={"name": name_of(type(error)), "message": "(it cannot be told)", "traceback": []})
     flush_own()
+    if Streams.writer is not _io.FileIO:
+        guard(RUNS.end_output, is_armed=False)
     report(is_last=True, done=done)
 
 

@@ -93,8 +93,8 @@ def checked_place(place):
 
 
 def message_of(error):
-    if issubclass(type(error), SystemExit) and issubclass(type(error.code), int):
-        return f"exit status {kernel.exit_status(error)}"
+    if State.has_number:
+        return f"exit status {State.status}"
     try:
         return str.__str__(str(error.msg if issubclass(type(error), SyntaxError) else error))
     except Exception:
@@ -102,12 +102,13 @@ def message_of(error):
 
 
 def describe(error):
+    """Of the error that was judged last."""
     name = name_of(type(error))
     told = {"name": name, "message": cut(message_of(error), MESSAGE_MAX)}
     place = checked_place(place_of(error))
     told.update(place)
-    if (status := kernel.exit_status(error)) is not None:
-        told["exit_code"] = status
+    if State.status is not None:
+        told["exit_code"] = State.status
     if type(error) is kernel.TooLong:
         told["too_long"] = True
     if State.is_compiling:
@@ -123,11 +124,12 @@ def describe(error):
 
 
 def end_child(error):
-    """A process that the user's code forked, and that came to the end of it: it is no kernel."""
-    status = kernel.exit_status(error) or 0
-    if error is not None and not issubclass(type(error), SystemExit):
-        status = 1
-        print_error(error)
+    """A process that the user's code forked, and that came to the end of it: it is no kernel. The error is one that was judged."""
+    status = State.status
+    if status is None:
+        status = int(error is not None)
+        if status:
+            print_error(error)
     kernel.guard(kernel.flush_all)
     kernel.leave(status)
 

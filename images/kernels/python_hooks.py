@@ -120,14 +120,15 @@ def answer_idle():
         except IndexError:
             return  # a signal that came between these two lines has answered it
         error = kernel.guard(*waiting, is_armed=False)[1]
+        State.is_idle = False  # what comes now waits for this loop: it would be judged, and a file cannot be written to within a write
+        error = kernel.judge(error, is_armed=False)
         if kernel.getpid() != kernel.PID:
             kernel.ERRORS.end_child(error)
-        if kernel.exit_status(error) is not None:
-            kernel.end(kernel.exit_status(error))
+        if State.status is not None:
+            kernel.end(State.status)
         if error is not None:
-            State.is_idle = False  # a file cannot be written to within a write: what comes now waits for this loop
             kernel.ERRORS.print_error(error)
-            State.is_idle = True
+        State.is_idle = True
 
 
 def watch_signals(_module=None):

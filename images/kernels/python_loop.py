@@ -8,7 +8,7 @@ State, Streams, getpid = kernel.State, kernel.Streams, kernel.getpid
 
 
 def event_loop():
-    asyncio = kernel.load_module("asyncio")
+    asyncio = kernel.with_own_path(__import__, "asyncio")
     if State.loop is None or State.loop.is_closed():
         State.loop = asyncio.new_event_loop()
     asyncio.set_event_loop(State.loop)
@@ -65,6 +65,6 @@ def wait_idle():
             return loop.run_until_complete(ready)
         except BaseException as error:
             if getpid() != kernel.PID:
-                kernel.ERRORS.end_child(error)
+                kernel.ERRORS.end_child(kernel.judge(error))
         finally:
             loop.remove_reader(Streams.orders)

@@ -13,10 +13,23 @@ write_file = kernel._io.FileIO.write
 is_collecting, stop_collecting, start_collecting = gc.isenabled, gc.disable, gc.enable
 
 REPORTS = "reports"
+DECODERS = {name: getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
 CODE, MANY = type((lambda: None).__code__), 1 << 30
 LEVELS = (40, "error"), (30, "warn"), (20, "info")
 ast = __import__("_ast")
 FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda  # a call in there is none of the script's own
+
+
+def decode_large(text):
+    """An order whose input has a number of more digits than int() takes."""
+    def tolerant_int(digits):
+        try:
+            return int(digits)
+        except ValueError:
+            return float(digits)
+
+    syntax = type("Syntax", (kernel.Syntax,), {"parse_int": staticmethod(tolerant_int)})
+    return kernel.make_scanner(syntax)(text, 0)[0]
 
 
 def do_load(order):
@@ -31,17 +44,17 @@ def do_load(order):
     sys.modules[module.__name__] = module
     module.__builtins__, State.env, State.has_env = builtins, dict(order.get("env") or {}), "env" in order
     module.env = State.env
-    kernel.load_module("warnings").showwarning = show_warning
+    kernel.with_own_path(__import__, "warnings").showwarning = show_warning
     if "logging" in sys.modules:
         watch_log(sys.modules["logging"])
-    try:
-        State.value = kernel.run_code(first, last, module.__dict__)
-        State.run = module
-    except SystemExit as error:
-        if kernel.exit_status(error) != 0:
-            raise
-        State.run = kernel.MODULE("__run__")  # it is over, and has no value
-        State.run.main = lambda *given, **named: None
+    State.value = kernel.run_code(first, last, module.__dict__)
+    State.run = module
+
+
+def end_load():
+    """Of code that has exited with status 0: it is over, and has no value."""
+    State.run = kernel.MODULE("__run__")
+    State.run.main = lambda *given, **named: None
 
 
 def calls_main(parts, has_main):
@@ -178,7 +191,7 @@ class Output(kernel._io.FileIO):
 
     def __init__(self, fd, *arguments, **options):
         super().__init__(fd, *arguments, **options)
-        self.name_of_log, self.decoder = ("stdout" if fd == 1 else "stderr"), getincrementaldecoder("utf-8")("replace")
+        self.name_of_log = "stdout" if fd == 1 else "stderr"
 
     def write(self, data):
         number = State.call
@@ -192,15 +205,24 @@ class Output(kernel._io.FileIO):
         stop_collecting()  # a destructor that prints could not, within a write
         try:
             data = bytes(data)
-            text = self.decoder.decode(data)
-            for at in range(0, len(text), kernel.TEXT_MAX):
-                message = kernel.encode_basestring(text[at:at + kernel.TEXT_MAX])
-                line = f'{{"call":{number},"log":{{"level":"{self.name_of_log}","message":{message},"time":{kernel.now()}}}}}\n'
-                kernel.send(line.encode(), number)
+            tell_output(self.name_of_log, DECODERS[self.name_of_log].decode(data), number)
         finally:
             if was_enabled:
                 start_collecting()
         return len(data)
+
+
+def tell_output(name, text, number):
+    for at in range(0, len(text), kernel.TEXT_MAX):
+        message = kernel.encode_basestring(text[at:at + kernel.TEXT_MAX])
+        line = f'{{"call":{number},"log":{{"level":"{name}","message":{message},"time":{kernel.now()}}}}}\n'
+        kernel.send(line.encode(), number)
+
+
+def end_output():
+    """Tells half of a character that nothing has followed, or it would be the next call's."""
+    for name, decoder in DECODERS.items():
+        tell_output(name, decoder.decode(b"", True), State.call)
 
 
 def route_output():

@@ -348,6 +348,52 @@ def test_run_shell(kernel):
     equal(kernel.invoke().failed("ExitStatus")["exit_code"], 126, "no program starts with that")
 
 
+def test_run_extglob(kernel):
+    """Code that turns on extglob for its later lines runs as bash runs a file; what no bash can read is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("a.txt", "b.c"):
+            with open(os.path.join(folder, name), "w", encoding="utf-8"):
+                pass
+        for code, said in (("shopt -s extglob\ncase x in @(a|x)) echo hi;; esac\n", b"hi\n"),
+                           ("shopt -s extglob\nfor f in !(*.txt); do echo $f; done", b"b.c\n"),
+                           ("shopt -s extglob\nf() {\n  echo ${1##+(0)} @(a|b).*\n}\nf 007", b"7 a.txt b.c\n"),
+                           ("if !(false); then shopt -q extglob || echo off; fi", b"off\n")):
+            check(kernel.load(code, cwd=folder).ok().is_checked, code)
+            for _ in range(2):
+                call = kernel.invoke().ok()
+                equal((call.stdout, call.stderr), (said, b""), code)
+    kernel.load("echo before\ncase x in @(a|x)) echo hi;; esac").ok()
+    call = kernel.invoke()
+    equal((call.failed("ExitStatus")["exit_code"], call.stdout), (2, b"before\n"), "nobody has turned it on")
+    check(b"line 2: syntax error near unexpected token" in call.stderr, call.stderr)
+    for code, line in (("shopt -s extglob\ncase x in @(a|x)) echo hi;; esac\nfi", 2), ("echo 1\necho a (b)", 2)):
+        error = kernel.load(code).failed("SyntaxError")
+        equal((error["line"], error["message"]), (line, "syntax error near unexpected token `('"), code)
+
+
+def test_run_stderr(kernel):
+    """Standard error has what the code and its children print, and no word about the shell that it runs in."""
+    for code, said in (("kill -KILL $$", b""), ("kill -ABRT $$", b""), ("echo before >&2; kill -HUP $$", b"before\n"),
+                       ("sh -c 'printf a >&2'; (printf b >&2); { sleep .1; printf c >&2; } & wait; printf d >/dev/stderr; false", b"abcd"),
+                       ("exec 3>&2 2>/dev/null; echo no >&2; echo three >&3; kill -KILL $$", b"three\n")):
+        kernel.load(code).ok()
+        for given in ("", "x" * 200000):
+            call = kernel.invoke(input=given)
+            check(call.failed("ExitStatus"), code)
+            equal((call.stdout, call.stderr), (b"", said), code)
+    kernel.load("(kill -KILL $BASHPID); echo $?").ok()
+    call = kernel.invoke().ok()
+    check(call.stdout == b"137\n" and b"line 1:" in call.stderr and b"Killed" in call.stderr, "of a child it is told:", call.stderr)
+    kernel.load("sleep .2 && echo late >&2 &\nkill -KILL $$").ok()
+    kernel.invoke().failed("ExitStatus")
+    kernel.until(lambda: kernel.stderr.endswith(b"late\n"), "what a process in the background prints")
+    with tempfile.NamedTemporaryFile() as file:
+        kernel.ok(f"exec 2>{file.name}")
+        kernel.load("ls -l /proc/self/fd; echo err >&2; kill -KILL $$").ok()
+        call = kernel.invoke()
+        equal((file.read(), call.stderr, call.stdout.count(file.name.encode())), (b"err\n", b"", 1), "where the shell sends it")
+
+
 def test_run_large_input(kernel):
     """An input that no environment can hold is in the shell alone, and programs start."""
     kernel.load('echo "${#INPUT}"; sh -c \'echo "${#INPUT}"\'; wc -c <<<"$INPUT"').ok()

@@ -416,6 +416,35 @@ def test_strange_errors(kernel):
         check(any("TypeError: 2" in line for line in error["traceback"]), error)
 
 
+def test_strange_exits(kernel):
+    """Exits that fail themselves when they are asked for their status, and names without end."""
+    kernel.ok("import sys\nx = 5\nclass S(SystemExit):\n    asked = 0\n    code = property(lambda self: answer(self))")
+    for answer, name, status in (("1/0", "ZeroDivisionError", None), ("sys.exit(0)", "SystemExit", 1), ("exec('raise self')", "S", 1),
+                                 ("'why'", "S", 1), ("259", "S", 3), ("True", "S", 1)):
+        error = kernel.run(f"answer = lambda self: {answer}\nraise S()").failed(name)
+        equal(error.get("exit_code"), status, answer)
+        equal(kernel.ok("x").text, "5", answer)
+    for answer in ("0", "False", "None"):
+        kernel.ok(f"answer = lambda self: {answer}\nraise S()")
+    error = kernel.run("def answer(self):\n    S.asked += 1\n    return S.asked\nraise S()").failed("S")
+    equal((error["exit_code"], error["message"], kernel.ok("S.asked").text), (1, "exit status 1", "1"), "it is asked once")
+    call = kernel.begin(code="def answer(self):\n    print('x')\n    while True: pass\nraise S()")
+    kernel.wait_output(call, b"x")
+    kernel.interrupt()
+    equal(kernel.finish(call).failed("KeyboardInterrupt", "interrupted").get("exit_code"), None)
+    call = kernel.ok("import os\nanswer = lambda self: 1/0\nif not (pid := os.fork()): raise S()\n"
+                     "os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])")
+    check(call.text == "1" and b"ZeroDivisionError" in call.stderr and b"images/kernels" not in call.stderr, call.text, call.stderr)
+    for late in ("__import__('time').sleep(0)", "1/0", "3"):
+        call = kernel.ok(f"answer = lambda self: 0 if os.fork() and os.wait() else {late}\nraise S()")
+        equal(call.results, [], "a child that begins there is no kernel, either")
+    error = kernel.run("raise type('A' * (17 << 20), (Exception,), {})('m')").failed("A" * 200)
+    equal(error["message"], "m")
+    kernel.run("def f(self): raise GeneratorExit\nraise type('B' * (17 << 20), (Exception,), {'__str__': f})").failed("B" * 200)
+    kernel.run("class N(str):\n    def __getitem__(self, key): 1/0\nraise type(N('C' * 300), (SystemExit,), {})(7)").failed("C" * 200)
+    equal(kernel.ok("x").text, "5")
+
+
 def test_blocked(kernel):
     """An error that comes of there being no network is marked, however it is wrapped."""
     kernel.ok("import errno, socket, urllib.error")

@@ -138,6 +138,9 @@ def test_handler_between(kernel):
     for i in range(1, 4):
         os.kill(kernel.pid, signal.SIGUSR1)
         kernel.until(lambda: kernel.stderr.count(b"ZeroDivisionError") == i, "the handler")  # pylint: disable=cell-var-from-loop
+    kernel.ok("class S(SystemExit): code = property(lambda self: open(9999))\ndef leave(*_): raise S\nsignal.signal(signal.SIGUSR1, leave)")
+    os.kill(kernel.pid, signal.SIGUSR1)
+    kernel.until(lambda: b"OSError" in kernel.stderr, "an exit that has no status")
     equal(kernel.ok("6 * 7").text, "42")
     kernel.ok("import atexit, sys\natexit.register(print, 'bye')\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(3))")
     os.kill(kernel.pid, signal.SIGTERM)
@@ -273,6 +276,11 @@ def test_large_orders(kernel):
         kernel.write(part)
         time.sleep(0.01)
     kernel.until(lambda: {"call": 100, "done": "ok"} in kernel.strays, "the pieces")
+    kernel.load("def main(*numbers): return [str(n) for n in numbers[:-1]]", env={}).ok()
+    kernel.write(b'{"call": 101, "invoke": {"input": [1%s, 7, 0.5]}}\n' % (b"0" * 5000))
+    kernel.until(lambda: {"call": 101, "done": "ok"} in kernel.strays, "an input with more digits than int() takes")
+    value = next(stray["value"] for stray in kernel.strays if "value" in stray)
+    check(value[0] in ("inf", "1" + "0" * 5000) and value[1:] == ["7", "0.5"], value)
     kernel.strays.clear()
 
 
@@ -346,6 +354,21 @@ def test_run_given_to_nothing(kernel):
     equal(kernel.invoke(input=1).ok().value, None, "it has ended by itself")
 
 
+def test_run_exit(kernel):
+    """Code that exits while it is loaded has nothing to invoke, unless it says that all is well."""
+    own = "class S(SystemExit):\n    code = property(lambda self: {})\nraise S()"
+    for code in ("raise SystemExit", "raise SystemExit(0)", own.format("0")):
+        kernel.load(code).ok()
+        equal([kernel.invoke().ok().value, kernel.invoke(input=1).ok().value], [None, None], code)
+    for code, name in (("raise SystemExit(3)", "SystemExit"), (own.format("1/0"), "ZeroDivisionError"), (own.format("3"), "S")):
+        kernel.load(code).failed(name)
+        kernel.invoke().failed("LookupError")
+    kernel.load("def main(): raise SystemExit").ok()
+    equal(kernel.invoke().ok().value, None)
+    kernel.load(f"def main():\n    {own.format('1/0')[:-9]}    raise S()".replace("\n    code", "\n        code")).ok()
+    kernel.invoke().failed("ZeroDivisionError")
+
+
 def test_run_errors(kernel):
     """Syntax is checked first; errors of main have their place; what is no JSON is refused."""
     call = kernel.load("print(1)\ndef main(:", file="task.py")
@@ -393,6 +416,17 @@ def test_run_logs(kernel):
     call = other.ok("import logging, warnings\nlogging.warning('w')\nwarnings.warn('careful')")
     check(not call.logs and b"w" in call.stderr and b"careful" in call.stderr, call.reports, call.stderr)
     check(other.close())
+
+
+def test_run_halves(kernel):
+    """Half of a character at the end of a call is told with that call."""
+    kernel.load("import sys\ndef main(data, rest=''):\n    sys.stderr.write('e\\n')\n    for part in (data, rest):\n"
+                "        sys.stdout.buffer.write(part.encode('latin-1'))\n        sys.stdout.buffer.flush()").ok()
+    for given, said in ((["x", ""], "x"), (["x\xe2\x82"], "x\ufffd"), (["\xacy"], "\ufffdy"), (["x\xe2\x82", "\xac"], "x€"), (["z"], "z")):
+        call = kernel.invoke(input=given).ok()
+        equal("".join(log["message"] for log in call.logs if log["level"] == "stdout"), said, given)
+    kernel.load("import sys\nsys.stdout.write('o\\n')\nsys.stderr.buffer.write(b'\\xe2')\nsys.stdout.close()").ok()
+    equal([log["message"] for log in kernel.calls[kernel.count].logs][-1], "\ufffd")
 
 
 if __name__ == "__main__":
