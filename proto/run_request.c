@@ -200,6 +200,9 @@ int run_request_parse(struct arena *arena, struct str body, struct run_request *
 	if (language == KERNEL_BASH && a.tests_given)
 		return refuse(err, "bash has no result that tests could be about, only what it "
 				   "prints: leave out tests, or choose another language");
+	if (language == KERNEL_BASH && a.request_given && !is_null(a.request))
+		return refuse(err, "bash has no handler that could take a request: give it an "
+				   "input, which is $INPUT, or choose another language");
 	if (a.image_given && !settings_is_image(a.image))
 		return refuse(err, "image must be " SETTINGS_IMAGE_RULE);
 	if (a.trust_given && trust_parse(a.trust, &trust) < 0)

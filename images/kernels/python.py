@@ -460,7 +460,9 @@ def do_code(order):
 
 
 def do_order(order):
-    ENVIRON.update(order.get("env") or {})
+    if order.get("env"):
+        ENVIRON.update(order["env"])
+        time.tzset()
     if order.get("cwd"):
         chdir(order["cwd"])
     if "code" in order:

@@ -70,6 +70,7 @@ static void test_refusals(void)
 		{"{\"code\":\"1\",\"language\":\"js\",\"tests\":[],\"input\":1}", "exclude each other"},
 		{"{\"code\":\"1\",\"language\":\"js\",\"tests\":[{\"input\":1}]}", "tests[0].expected"},
 		{"{\"code\":\"1\",\"language\":\"bash\",\"tests\":[]}", "bash has no result"},
+		{"{\"code\":\"1\",\"language\":\"bash\",\"request\":{}}", "bash has no handler"},
 		{"{\"code\":\"1\",\"language\":\"js\",\"env\":{\"\":\"\"}}", "a name in env"},
 		{"{\"code\":\"1\",\"language\":\"js\",\"limits\":{\"pids\":1}}", "limits.pids"},
 		{"{\"code\":\"1\",\"language\":\"js\",\"nope\":1}", "unknown field \"nope\""},
