@@ -167,6 +167,25 @@ function hasExports(tree)
 	return false;
 }
 
+// Under which a module exports the value of its last expression, besides what it exports itself.
+const LAST = '$berth_last';
+const VALUELESS = /^(Empty|Import|Export|Variable|Function|Class)/; // statements that leave the value of those before
+
+// A module with that; of one that ends with another statement no value is known.
+function withLast(source, code, tree)
+{
+	let i = tree.body.length - 1;
+	while (i >= 0 && exec(VALUELESS, tree.body[i].type))
+		i--;
+	if (i < 0 || tree.body[i].type !== 'ExpressionStatement' || indexOf(code, LAST) >= 0)
+		return code;
+	const { start } = tree.body[i], { end } = tree.body[i].expression;
+	const edits = [newEdit(start, start, 'export const ' + LAST + ' = ('), newEdit(end, end, ')')];
+	const made = applyEdits(code, edits);
+	push(source.maps, throughEdits(code, made, edits));
+	return made;
+}
+
 function addNames(pattern, names)
 {
 	if (!pattern)
@@ -354,4 +373,4 @@ function prepared(call, source, code, conflicts)
 	return made;
 }
 
-module.exports = { treeOf, mistakeOf, hasExports, prepared };
+module.exports = { LAST, treeOf, mistakeOf, hasExports, withLast, prepared };

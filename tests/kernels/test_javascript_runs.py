@@ -60,6 +60,26 @@ def test_run_values(kernel):
         check(word in call.failed("TypeError")["message"] and call.value is None, code, call.reports)
 
 
+def test_run_of_a_module(kernel):
+    """Without a function the value of a module is what it exports as default, or else its last statement if that is an expression."""
+    for code, value in [("export default 42", 42), ("export default { a: 1 }\n5", {"a": 1}), ("const x = 41; export { x as default }", 41),
+                        ("export const a = 1;\na + 41", 42), ("const x = 41;\nexport { x };\nx + 1", 42),
+                        ("export const a = 1;\n[1, 2].length, 5 // five\nfunction f() {}", 5), ("5; export const a = 1, b = 2;", 5),
+                        ("export default Promise.resolve(6)", 6), ("export const a = 1\nPromise.resolve(a)", 1),
+                        ("export const a = 1; 7\nif (a) 8", None), ("export const a = 1", None), ("export default undefined; 5", None),
+                        ("export default setTimeout(() => {}, 1)", None)]:
+        kernel.load(code).ok()
+        for _ in range(2):
+            call = kernel.invoke().ok()
+            equal((call.value, call.all("nothing")), (value, [] if value else [True]), code)
+    kernel.load("export const f = () => 1\nf").ok()
+    check("a function" in kernel.invoke().failed("TypeError")["message"], "a function is no value, and not asked for")
+    kernel.order(load="export const a: number = 1;\na + 41", language="typescript").ok()
+    equal(kernel.invoke().ok().value, 42)
+    equal(place(kernel.load("export const a = 1\n  a + nope", file="run.js").failed("ReferenceError")), ("run.js", 2, 7))
+    kernel.load("export const a = 1\nPromise.reject(new RangeError('r'))").failed("RangeError")
+
+
 def test_run_goes_on(kernel):
     """A timer or a server that is only the last expression is no value; what holds one thing twice is one."""
     for code in ["setTimeout(() => console.log('done'), 100)", "setInterval(() => {}, 100)", "setImmediate(() => {})",
