@@ -48,13 +48,24 @@ def test_run_of_an_expression(kernel):
 def test_run_values(kernel):
     """A value is JSON, or it is an error that says why not."""
     for code, value in [("null", None), ("'ä'", "ä"), ("new Date(0)", "1970-01-01T00:00:00.000Z"),
-                        ("[undefined]", [None]), ("Buffer.from('a')", {"type": "Buffer", "data": [97]})]:
+                        ("[undefined]", [None]), ("Buffer.from('a')", {"type": "Buffer", "data": [97]}),
+                        ("[new Number(5), new String('a'), Object(true)]", [5, "a", True]), ("new URL('http://a/b')", "http://a/b"),
+                        ("new (class extends Array {})(2).fill(1)", [1, 1]), ("new Proxy({ a: [1] }, {})", {"a": [1]}),
+                        ("new Proxy([1, 2], {})", [1, 2]), ("new (class { a = 1; get [Symbol.toStringTag]() { return 'A' } })", {"a": 1}),
+                        ("new (class {})", {}), ("({ a: 1, [Symbol.iterator]: undefined })", {"a": 1}), ("Object.create(null)", {}),
+                        ("(() => { const o = { toJSON: null }; return Object.setPrototypeOf(o, new Proxy(o, {})) })()", {"toJSON": None})]:
         equal(value_of(kernel, f"module.exports = () => ({code})"), value, code)
     for code, word in [("[1, NaN]", "NaN"), ("new Map()", "Map"), ("1n", "BigInt"), ("({ a: [1n] })", "BigInt"), ("() => 1", "function"), ("({ f() {} })", "function"),
                        ("Symbol()", "symbol"), ("Uint8Array.of(1)", "TypedArray"), ("[new Float64Array(2)]", "[0], a value of type TypedArray"),
                        ("(() => { const o = {}; o.o = o; return o })()", "The value contains itself, at .o, which JSON cannot hold."),
                        ("(() => { const l = [1, { a: [] }]; l[1].a[0] = l[1]; return { l } })()", "contains itself, at .l[1].a[0], which"),
-                       ("setTimeout(() => {}, 60000)", "contains itself, at ._idle")]:
+                       ("setTimeout(() => {}, 60000)", "contains itself, at ._idle"), ("new Number(NaN)", "NaN"), ("[new Number(-1 / 0)]", "[0], -Infinity"),
+                       ("Object(1n)", "BigInt"), ("[1, 2].values()", "Array Iterator"), ("new Headers({ a: '1' })", "Headers"),
+                       ("new URLSearchParams('a=1')", "URLSearchParams"), ("[new Blob([])]", "[0], a value of type Blob"), ("new WeakRef({})", "WeakRef"),
+                       ("new Response('x')", "Response"), ("({ a: 1, *[Symbol.iterator]() {} })", "iterate"),
+                       ("new (class { a = 1; *[Symbol.iterator]() {} })", "iterate"), ("new Proxy(new Map([[1, 2]]), {})", "Map"),
+                       ("new Proxy(new Proxy(new WeakRef({}), {}), { getPrototypeOf: () => Object.prototype })", "WeakRef"),
+                       ("Object.create(new Proxy([].values(), {}))", "Array Iterator")]:
         kernel.load(f"module.exports = () => ({code})").ok()
         call = kernel.invoke()
         check(word in call.failed("TypeError")["message"] and call.value is None, code, call.reports)
