@@ -42,8 +42,8 @@ function onLoad(call, source, code)
 {
 	state.isRun = true;
 	state.lastLoad = {
-		__proto__: null, number: call.number, isWhole: false, target: null, value: undefined, env: call.env, hasEnv: call.hasEnv,
-		firstInvoke: 0,
+		__proto__: null, call, number: call.number, isWhole: false, target: null, value: undefined, env: call.env,
+		hasEnv: call.hasEnv, firstInvoke: 0,
 	};
 	global('env', call.env);
 	const tree = exec(/\bexport\b/, code) ? treeOf(code) : null;
@@ -137,7 +137,8 @@ function decorated(error)
 function onInvoke(call, what)
 {
 	state.isRun = true;
-	if (!state.lastLoad) {
+	// Of a load that failed, or was ended, nothing is known to be whole. An exit with status 0 is no failure.
+	if (!state.lastLoad || state.lastLoad.call.outcome !== 'ok') {
 		fail(call, plainError('Error', 'Nothing was loaded that could be invoked.'));
 		return;
 	}

@@ -203,8 +203,20 @@ def test_given_to_nothing(kernel):
 
 
 def test_invoke_nothing(kernel):
-    """Without a load there is nothing to call."""
+    """Without a load there is nothing to call, nor behind one that failed."""
     check("loaded" in kernel.invoke().failed("Error")["message"], "nothing")
+    for code, language in [("module.exports = () => 1; nope", "javascript"), ("let a = 1 +* 2", "javascript"), ("let a: = 1", "typescript"),
+                           ("export default 1 +* 2", "javascript"), ("export default () => 1; process.exit(3)", "javascript")]:
+        kernel.load("module.exports = () => 5").ok()
+        equal(kernel.invoke().ok().value, 5)
+        equal(kernel.load(code, language=language).done, "error", code)
+        for what in [{}, {"input": 1}]:
+            check("loaded" in kernel.invoke(**what).failed("Error")["message"], code)
+    kernel.load("module.exports = () => 5").ok()
+    kernel.order(load="1", cwd="/none").failed("Error")
+    check("loaded" in kernel.invoke().failed("Error")["message"], "a directory that is not there")
+    kernel.load("export default () => 5; process.exit(0)").ok()
+    equal(kernel.invoke().ok().all("nothing"), [True], "it has ended by itself")
 
 
 def test_interrupts_itself(_kernel):
