@@ -246,11 +246,15 @@ function reportResponse(call, response, bytes)
 // What is to be done behind the response, one by one; more may be added meanwhile.
 function waitFor(call, later, i)
 {
+	if (call.outcome)
+		return;
 	if (i >= later.length) {
 		succeed(call);
 		return;
 	}
 	settled(later[i], () => waitFor(call, later, i + 1), (error) => {
+		if (call.outcome)
+			return;
 		reportLog(call, 'error', 'waitUntil: ' + join(describe(error).traceback, '\n'));
 		waitFor(call, later, i + 1);
 	});

@@ -185,6 +185,16 @@ def test_run_of_a_handler(kernel):
     kernel.invoke(request={"url": "http://a b/"}).failed("TypeError")
 
 
+def test_late_wait(kernel):
+    """Nothing is told of a call that is done: what was to be waited for behind its response fails later, and adds more."""
+    kernel.load("export default { fetch(request, env, ctx) { setTimeout(() => { throw new Error('x') }, 10);\n"
+                "ctx.waitUntil(new Promise((_, j) => setTimeout(() => j(new Error('late')), 100)));\n"
+                "ctx.waitUntil(new Promise((_, j) => setTimeout(() => j(new Error('later')), 110))); return new Response('a') } }").ok()
+    call = kernel.invoke(request={"url": "/"})
+    equal((call.failed("Error")["message"], call.logs), ("x", []))
+    kernel.ok("await new Promise(r => setTimeout(r, 300))")
+
+
 def test_given_to_nothing(kernel):
     """An input or a request that nobody takes is an error that says what to export."""
     for code in ["5", "let main = (n) => n", "exports.add = (a, b) => a + b", "module.exports = { add: (a) => a }", "module.exports = 5",
