@@ -195,6 +195,17 @@ def test_late_wait(kernel):
     kernel.ok("await new Promise(r => setTimeout(r, 300))")
 
 
+def test_half_a_character(kernel):
+    """What is left of a character at the end of a call is told in that call, and before what is written behind it."""
+    kernel.load("console.log('a'); process.stdout.write(Buffer.from([0xe2, 0x82]))\n"
+                "module.exports = () => { process.stdout.write(Buffer.from([0xe2])); process.stdout.write('b'); "
+                "process.stderr.write(Buffer.from([0xe2])); process.stderr.write(Buffer.from([0x82, 0xac, 0xe2])) }")
+    equal([log["message"] for log in kernel.calls[kernel.count].logs], ["a", "\ufffd"])
+    for _ in range(2):
+        equal([(log["level"], log["message"]) for log in kernel.invoke().ok().logs],
+              [("stdout", "\ufffdb"), ("stderr", "€"), ("stderr", "\ufffd")])
+
+
 def test_given_to_nothing(kernel):
     """An input or a request that nobody takes is an error that says what to export."""
     for code in ["5", "let main = (n) => n", "exports.add = (a, b) => a + b", "module.exports = { add: (a) => a }", "module.exports = 5",
