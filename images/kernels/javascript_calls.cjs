@@ -6,7 +6,7 @@ const vm = require('vm');
 const { apply, freeze, setTimeout, join, tick, listenerCount, own } = require('./javascript_saved.cjs');
 const { state } = require('./javascript_state.cjs');
 const { report } = require('./javascript_channel.cjs');
-const { hasUnwritten, writeAll } = require('./javascript_streams.cjs');
+const { reportHalves, hasUnwritten, writeAll } = require('./javascript_streams.cjs');
 const { isError, describe, plainError, reportError } = require('./javascript_errors.cjs');
 const { ownerNow, ownerOf, isOfBefore } = require('./javascript_owners.cjs');
 const { hasSignal, isSignalled, watch, unwatch } = require('./javascript_signals.cjs');
@@ -155,6 +155,7 @@ function onSignal(number, isEnded)
 function complete(call)
 {
 	unwatch();
+	reportHalves(call);
 	if (call.told)
 		reportError(call, call.told);
 	flush(call);

@@ -5,14 +5,16 @@
 const util = require('util');
 const {
 	ownKeys, getPrototypeOf, getOwnPropertyDescriptor, freeze, isArray, isFinite, floor, text, stringify, slice,
-	indexOf, codeAt, exec, arrayPrototype, objectPrototype, isProxy, quietly,
+	indexOf, codeAt, exec, keys, toNumber, arrayPrototype, objectPrototype, isProxy, unproxied, quietly,
 } = require('./javascript_saved.cjs');
 const { cut } = require('./javascript_texts.cjs');
 
 const DEPTH_MAX = 28; // of values: berthd reads 32 levels, some of which are the report's own
 const FORMLESS = ['Map', 'Set', 'WeakMap', 'WeakSet', 'RegExp', 'Promise', 'DataView', 'TypedArray', 'AnyArrayBuffer',
-	'NativeError', 'GeneratorObject', 'MapIterator', 'SetIterator', 'SymbolObject'].map((name) => freeze({ __proto__: null,
-	test: util.types['is' + name], name: 'a value of type ' + name.replace(/^Any|^Native|Object$/, '') }));
+	'NativeError', 'GeneratorObject', 'MapIterator', 'SetIterator', 'SymbolObject', 'BigIntObject'].map((name) => freeze({
+	__proto__: null, test: util.types['is' + name], name: 'a value of type ' + name.replace(/^Any|^Native|Object$/, '') }));
+const { isNumberObject, isStringObject } = util.types;
+const { iterator: ITERATOR, toStringTag: TAG } = Symbol;
 
 // JSON of strings that are not well-formed has halves of pairs in it, as \ud83d: berthd takes no such text.
 function mended(json)
@@ -93,13 +95,31 @@ function formless(item)
 		return 'a ' + typeof item;
 	if (item === null || typeof item !== 'object')
 		return null;
-	const proto = getPrototypeOf(item);
-	if (proto === objectPrototype || proto === arrayPrototype)
+	const seen = unproxied(item);
+	if (seen === null || isArray(seen) || isStringObject(seen))
 		return null;
-	for (let i = 0; i < FORMLESS.length; i++)
-		if (FORMLESS[i].test(item))
-			return FORMLESS[i].name;
-	return null;
+	if (getPrototypeOf(seen) !== objectPrototype)
+		for (let i = 0; i < FORMLESS.length; i++)
+			if (FORMLESS[i].test(seen))
+				return FORMLESS[i].name;
+	return hiding(seen);
+}
+
+// What keeps its parts where stringify() does not look: it is there to be iterated over, or its class gives it a name of its
+// own, as all of node's do, and it shows nothing. What all objects have does not count. Nothing of it is called.
+function hiding(item)
+{
+	let isIterable = false, tag, one = item;
+	// By way of a proxy, something may come from itself.
+	for (let left = 1000; left && one !== null && one !== objectPrototype; left--) {
+		const found = getOwnPropertyDescriptor(one, ITERATOR), named = getOwnPropertyDescriptor(one, TAG);
+		isIterable = isIterable || found !== undefined && (!('value' in found) || typeof found.value === 'function');
+		tag = tag || one !== item && named;
+		one = unproxied(getPrototypeOf(one));
+	}
+	if (!isIterable && (!tag || keys(item).length))
+		return null;
+	return tag && typeof tag.value === 'string' ? 'a value of type ' + cut(tag.value, 100) : 'something to iterate over';
 }
 
 function isHalved(value)
@@ -131,6 +151,8 @@ function jsonOf(value, isByText = false)
 		if (depth < 0)
 			holders[depth = 0] = this;
 		names[depth] = name;
+		if (isNumberObject(item))
+			item = toNumber(item);
 		const isText = isByText && (isHalved(name) || typeof item === 'string' && isHalved(item));
 		const what = isText ? 'half of a character (a lone surrogate)' : formless(item);
 		if (what) {

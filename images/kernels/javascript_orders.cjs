@@ -66,6 +66,8 @@ function takeOrder(order)
 	forgetOwner();
 	forgetSignal();
 	shieldThen();
+	if (kind === 'load')
+		state.lastLoad = null;
 	try {
 		prepareCall(call, order);
 	} catch (error) {

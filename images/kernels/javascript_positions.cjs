@@ -51,14 +51,16 @@ function offsetOf(code, place)
 	return (starts[min(place[0], starts.length) - 1] || 0) + place[1] - 1;
 }
 
-function newEdit(start, end, made)
+// The text is one of its own, or it comes from another place, which is told then.
+function newEdit(start, end, made, from = start, to = end)
 {
-	return { __proto__: null, start, end, text: made, at: 0 };
+	return { __proto__: null, start, end, text: made, from, to, at: 0 };
 }
 
 function applyEdits(code, edits)
 {
-	sort(edits, (a, b) => a.start - b.start);
+	// What only adds something stands in front of what is there.
+	sort(edits, (a, b) => a.start - b.start || a.end - b.end);
 	let made = '', from = 0;
 	for (let i = 0; i < edits.length; i++) {
 		const edit = edits[i];
@@ -81,7 +83,7 @@ function throughEdits(code, edited, edits)
 				continue;
 			const length = edit.text.length;
 			const past = at - edit.at;
-			at = past < length ? min(edit.start + past, edit.end) : edit.end + past - length;
+			at = past < length ? min(edit.from + past, edit.to) : edit.end + past - length;
 			break;
 		}
 		return lineColumn(code, at);

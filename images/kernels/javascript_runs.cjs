@@ -15,7 +15,7 @@ const { LINE_MAX, report } = require('./javascript_channel.cjs');
 const { reportLog } = require('./javascript_logs.cjs');
 const { stackOf, describe, syntaxError, plainError, tooLong } = require('./javascript_errors.cjs');
 const { importBy, linkTo, newModule, addMeta } = require('./javascript_modules.cjs');
-const { treeOf, hasExports, prepared } = require('./javascript_prepare.cjs');
+const { LAST, treeOf, hasExports, withLast, prepared } = require('./javascript_prepare.cjs');
 const { fail, succeed, endByExit } = require('./javascript_calls.cjs');
 const { evaluate, failUnseen, finishWith } = require('./javascript_evaluate.cjs');
 
@@ -42,14 +42,14 @@ function onLoad(call, source, code)
 {
 	state.isRun = true;
 	state.lastLoad = {
-		__proto__: null, number: call.number, isWhole: false, target: null, value: undefined, env: call.env, hasEnv: call.hasEnv,
-		firstInvoke: 0,
+		__proto__: null, call, number: call.number, isWhole: false, target: null, value: undefined, env: call.env,
+		hasEnv: call.hasEnv, firstInvoke: 0,
 	};
 	global('env', call.env);
 	const tree = exec(/\bexport\b/, code) ? treeOf(code) : null;
 	const isModule = tree ? hasExports(tree) : exec(/^[ \t]*export[ \t{*]/m, code) !== null;
 	if (isModule)
-		loadModule(call, source, code);
+		loadModule(call, source, tree ? withLast(source, code, tree) : code);
 	else
 		loadScript(call, source, code);
 }
@@ -109,12 +109,22 @@ function loadModule(call, source, code)
 	report(call, '"checked":true');
 	const onError = (error) => fail(call, describe(error));
 	settled(made.link(linkTo), () => settled(made.evaluate(), () => {
-		if (!call.exit) {
-			state.lastLoad.isWhole = true;
-			state.lastLoad.target = targetOf(made.namespace);
-		}
-		succeed(call);
+		const target = targetOf(made.namespace);
+		onResultOf(call, target ? undefined : valueOf(made.namespace), (value) => {
+			if (!call.exit) {
+				state.lastLoad.isWhole = true;
+				state.lastLoad.value = value;
+				state.lastLoad.target = target;
+			}
+			succeed(call);
+		});
 	}, onError), onError);
+}
+
+// Of a module without a function: what it means to give comes before what it says at last.
+function valueOf(namespace)
+{
+	return hasOwn(namespace, 'default') ? namespace.default : own(namespace, LAST);
 }
 
 // Where a module cannot be read is only told in what node puts before the stack, if it is asked to.
@@ -127,7 +137,8 @@ function decorated(error)
 function onInvoke(call, what)
 {
 	state.isRun = true;
-	if (!state.lastLoad) {
+	// Of a load that failed, or was ended, nothing is known to be whole. An exit with status 0 is no failure.
+	if (!state.lastLoad || state.lastLoad.call.outcome !== 'ok') {
 		fail(call, plainError('Error', 'Nothing was loaded that could be invoked.'));
 		return;
 	}
@@ -235,11 +246,15 @@ function reportResponse(call, response, bytes)
 // What is to be done behind the response, one by one; more may be added meanwhile.
 function waitFor(call, later, i)
 {
+	if (call.outcome)
+		return;
 	if (i >= later.length) {
 		succeed(call);
 		return;
 	}
 	settled(later[i], () => waitFor(call, later, i + 1), (error) => {
+		if (call.outcome)
+			return;
 		reportLog(call, 'error', 'waitUntil: ' + join(describe(error).traceback, '\n'));
 		waitFor(call, later, i + 1);
 	});

@@ -67,21 +67,32 @@ const contextify = binding('contextify');
 const { Pipe, constants: { SOCKET } } = binding('pipe_wrap');
 const { WriteWrap, streamBaseState, kReadBytesOrError } = binding('stream_wrap');
 
-// A name for properties that code does not see, and cannot forbid: one that node has for errors. It warns of those who ask.
-function hiddenName()
+// What node itself has to look at values. It warns of those who ask.
+function utilBinding()
 {
 	const { emitWarning } = process;
 	process.emitWarning = () => {};
 	const found = require('internal/test/binding').internalBinding('util');
 	process.emitWarning = emitWarning;
-	return (found.privateSymbols || found).decorated_private_symbol; // node 18 has no list of them
+	return found;
 }
 
-const hiddenMark = hiddenName();
+const utils = utilBinding();
+const { getProxyDetails } = utils;
+// A name for properties that code does not see, and cannot forbid: one that node has for errors. Node 18 has no list of them.
+const hiddenMark = (utils.privateSymbols || utils).decorated_private_symbol;
 
 function own(object, name)
 {
 	return object !== null && typeof object === 'object' && hasOwn(object, name) ? object[name] : undefined;
+}
+
+// What a proxy stands for, without asking it; all else is itself. Null if it was revoked.
+function unproxied(value)
+{
+	while (isProxy(value))
+		value = getProxyDetails(value, false);
+	return value;
 }
 
 function quietly(f, otherwise)
@@ -104,9 +115,13 @@ function hasOwnThen(value)
 {
 	if (value === null || typeof value !== 'object' && typeof value !== 'function')
 		return false;
-	for (let one = value; one !== null && one !== objectPrototype; one = getPrototypeOf(one))
+	let one = value;
+	// By way of a proxy, something may come from itself.
+	for (let left = 1000; left && one !== null && one !== objectPrototype; left--) {
 		if (hasOwn(one, 'then'))
 			return true;
+		one = getPrototypeOf(one);
+	}
 	return false;
 }
 
@@ -146,5 +161,6 @@ module.exports = {
 	arrayPrototype, objectPrototype, isView, bufferOf, errorText, compareExchange, store, load, notify, wait,
 	inspect, isPromise, isNativeError, isProxy, writeSync, chdir, cwd, variables, nextTick, reallyExit, stdout,
 	stderr, tick, listenerCount, spawnSync, executionAsyncId, newAsyncId, hookPromises, hiddenMark, inspector,
-	contextify, Pipe, SOCKET, WriteWrap, streamBaseState, kReadBytesOrError, own, quietly, global, settled,
+	contextify, Pipe, SOCKET, WriteWrap, streamBaseState, kReadBytesOrError, own, unproxied, quietly, global,
+	settled,
 };

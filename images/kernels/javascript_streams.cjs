@@ -3,7 +3,7 @@
 'use strict';
 
 const {
-	apply, push, decodeText, isView, bufferOf, writeSync, nextTick, stdout, stderr, WriteWrap, own,
+	apply, freeze, push, decodeText, isView, bufferOf, writeSync, nextTick, stdout, stderr, WriteWrap, own,
 } = require('./javascript_saved.cjs');
 const { state } = require('./javascript_state.cjs');
 const { cut, shown } = require('./javascript_texts.cjs');
@@ -13,11 +13,30 @@ const { isReported, reportOutput } = require('./javascript_logs.cjs');
 // would remember that it is writing, for ever, when code is ended while it does.
 const pipes = [];
 
+// What is reported in their place is text, and a character may come in two pieces.
+const decoders = [];
+const GOES_ON = freeze({ __proto__: null, stream: true });
+
+function decoded(one, bytes)
+{
+	one.isOpen = true;
+	return decodeText(one.decoder, bytes, GOES_ON);
+}
+
+// What is left of a character that does not go on.
+function rest(one)
+{
+	const isOpen = one.isOpen;
+	one.isOpen = false;
+	return isOpen ? decodeText(one.decoder) : '';
+}
+
 function makeDirect(stream, handle, name)
 {
-	const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+	const one = { __proto__: null, name, isOpen: false, decoder: new TextDecoder('utf-8', { ignoreBOM: true }) };
 	handle.setBlocking(true);
 	push(pipes, handle);
+	push(decoders, one);
 	const { writeBuffer, writeUtf8String } = handle;
 	stream.write = function write(chunk, encoding, callback) {
 		const request = new WriteWrap();
@@ -30,13 +49,20 @@ function makeDirect(stream, handle, name)
 		else if (!isText && !isView(chunk))
 			throw new TypeError('write() takes a string, a Buffer or a Uint8Array, not ' + cut(shown(chunk), 100));
 		if (isReported(name))
-			reportOutput(state.current, name, isText ? chunk : decodeText(decoder, chunk, { __proto__: null, stream: true }));
+			reportOutput(state.current, name, isText ? rest(one) + chunk : decoded(one, chunk));
 		else
 			apply(isText ? writeUtf8String : writeBuffer, handle, [request, chunk]);
 		if (typeof then === 'function')
 			nextTick(then);
 		return true;
 	};
+}
+
+// Halves are of the call that wrote them.
+function reportHalves(call)
+{
+	for (let i = 0; i < decoders.length; i++)
+		reportOutput(call, decoders[i].name, rest(decoders[i]));
 }
 
 function makeAllDirect()
@@ -68,4 +94,4 @@ function writeAll(fd, message)
 	}
 }
 
-module.exports = { makeAllDirect, hasUnwritten, writeAll };
+module.exports = { reportHalves, makeAllDirect, hasUnwritten, writeAll };

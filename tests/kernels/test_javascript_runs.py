@@ -48,16 +48,47 @@ def test_run_of_an_expression(kernel):
 def test_run_values(kernel):
     """A value is JSON, or it is an error that says why not."""
     for code, value in [("null", None), ("'ä'", "ä"), ("new Date(0)", "1970-01-01T00:00:00.000Z"),
-                        ("[undefined]", [None]), ("Buffer.from('a')", {"type": "Buffer", "data": [97]})]:
+                        ("[undefined]", [None]), ("Buffer.from('a')", {"type": "Buffer", "data": [97]}),
+                        ("[new Number(5), new String('a'), Object(true)]", [5, "a", True]), ("new URL('http://a/b')", "http://a/b"),
+                        ("new (class extends Array {})(2).fill(1)", [1, 1]), ("new Proxy({ a: [1] }, {})", {"a": [1]}),
+                        ("new Proxy([1, 2], {})", [1, 2]), ("new (class { a = 1; get [Symbol.toStringTag]() { return 'A' } })", {"a": 1}),
+                        ("new (class {})", {}), ("({ a: 1, [Symbol.iterator]: undefined })", {"a": 1}), ("Object.create(null)", {}),
+                        ("(() => { const o = { toJSON: null }; return Object.setPrototypeOf(o, new Proxy(o, {})) })()", {"toJSON": None})]:
         equal(value_of(kernel, f"module.exports = () => ({code})"), value, code)
     for code, word in [("[1, NaN]", "NaN"), ("new Map()", "Map"), ("1n", "BigInt"), ("({ a: [1n] })", "BigInt"), ("() => 1", "function"), ("({ f() {} })", "function"),
                        ("Symbol()", "symbol"), ("Uint8Array.of(1)", "TypedArray"), ("[new Float64Array(2)]", "[0], a value of type TypedArray"),
                        ("(() => { const o = {}; o.o = o; return o })()", "The value contains itself, at .o, which JSON cannot hold."),
                        ("(() => { const l = [1, { a: [] }]; l[1].a[0] = l[1]; return { l } })()", "contains itself, at .l[1].a[0], which"),
-                       ("setTimeout(() => {}, 60000)", "contains itself, at ._idle")]:
+                       ("setTimeout(() => {}, 60000)", "contains itself, at ._idle"), ("new Number(NaN)", "NaN"), ("[new Number(-1 / 0)]", "[0], -Infinity"),
+                       ("Object(1n)", "BigInt"), ("[1, 2].values()", "Array Iterator"), ("new Headers({ a: '1' })", "Headers"),
+                       ("new URLSearchParams('a=1')", "URLSearchParams"), ("[new Blob([])]", "[0], a value of type Blob"), ("new WeakRef({})", "WeakRef"),
+                       ("new Response('x')", "Response"), ("({ a: 1, *[Symbol.iterator]() {} })", "iterate"),
+                       ("new (class { a = 1; *[Symbol.iterator]() {} })", "iterate"), ("new Proxy(new Map([[1, 2]]), {})", "Map"),
+                       ("new Proxy(new Proxy(new WeakRef({}), {}), { getPrototypeOf: () => Object.prototype })", "WeakRef"),
+                       ("Object.create(new Proxy([].values(), {}))", "Array Iterator")]:
         kernel.load(f"module.exports = () => ({code})").ok()
         call = kernel.invoke()
         check(word in call.failed("TypeError")["message"] and call.value is None, code, call.reports)
+
+
+def test_run_of_a_module(kernel):
+    """Without a function the value of a module is what it exports as default, or else its last statement if that is an expression."""
+    for code, value in [("export default 42", 42), ("export default { a: 1 }\n5", {"a": 1}), ("const x = 41; export { x as default }", 41),
+                        ("export const a = 1;\na + 41", 42), ("const x = 41;\nexport { x };\nx + 1", 42),
+                        ("export const a = 1;\n[1, 2].length, 5 // five\nfunction f() {}", 5), ("5; export const a = 1, b = 2;", 5),
+                        ("export default Promise.resolve(6)", 6), ("export const a = 1\nPromise.resolve(a)", 1),
+                        ("export const a = 1; 7\nif (a) 8", None), ("export const a = 1", None), ("export default undefined; 5", None),
+                        ("export default setTimeout(() => {}, 1)", None)]:
+        kernel.load(code).ok()
+        for _ in range(2):
+            call = kernel.invoke().ok()
+            equal((call.value, call.all("nothing")), (value, [] if value else [True]), code)
+    kernel.load("export const f = () => 1\nf").ok()
+    check("a function" in kernel.invoke().failed("TypeError")["message"], "a function is no value, and not asked for")
+    kernel.order(load="export const a: number = 1;\na + 41", language="typescript").ok()
+    equal(kernel.invoke().ok().value, 42)
+    equal(place(kernel.load("export const a = 1\n  a + nope", file="run.js").failed("ReferenceError")), ("run.js", 2, 7))
+    kernel.load("export const a = 1\nPromise.reject(new RangeError('r'))").failed("RangeError")
 
 
 def test_run_goes_on(kernel):
@@ -154,6 +185,27 @@ def test_run_of_a_handler(kernel):
     kernel.invoke(request={"url": "http://a b/"}).failed("TypeError")
 
 
+def test_late_wait(kernel):
+    """Nothing is told of a call that is done: what was to be waited for behind its response fails later, and adds more."""
+    kernel.load("export default { fetch(request, env, ctx) { setTimeout(() => { throw new Error('x') }, 10);\n"
+                "ctx.waitUntil(new Promise((_, j) => setTimeout(() => j(new Error('late')), 100)));\n"
+                "ctx.waitUntil(new Promise((_, j) => setTimeout(() => j(new Error('later')), 110))); return new Response('a') } }").ok()
+    call = kernel.invoke(request={"url": "/"})
+    equal((call.failed("Error")["message"], call.logs), ("x", []))
+    kernel.ok("await new Promise(r => setTimeout(r, 300))")
+
+
+def test_half_a_character(kernel):
+    """What is left of a character at the end of a call is told in that call, and before what is written behind it."""
+    kernel.load("console.log('a'); process.stdout.write(Buffer.from([0xe2, 0x82]))\n"
+                "module.exports = () => { process.stdout.write(Buffer.from([0xe2])); process.stdout.write('b'); "
+                "process.stderr.write(Buffer.from([0xe2])); process.stderr.write(Buffer.from([0x82, 0xac, 0xe2])) }")
+    equal([log["message"] for log in kernel.calls[kernel.count].logs], ["a", "\ufffd"])
+    for _ in range(2):
+        equal([(log["level"], log["message"]) for log in kernel.invoke().ok().logs],
+              [("stdout", "\ufffdb"), ("stderr", "€"), ("stderr", "\ufffd")])
+
+
 def test_given_to_nothing(kernel):
     """An input or a request that nobody takes is an error that says what to export."""
     for code in ["5", "let main = (n) => n", "exports.add = (a, b) => a + b", "module.exports = { add: (a) => a }", "module.exports = 5",
@@ -172,8 +224,20 @@ def test_given_to_nothing(kernel):
 
 
 def test_invoke_nothing(kernel):
-    """Without a load there is nothing to call."""
+    """Without a load there is nothing to call, nor behind one that failed."""
     check("loaded" in kernel.invoke().failed("Error")["message"], "nothing")
+    for code, language in [("module.exports = () => 1; nope", "javascript"), ("let a = 1 +* 2", "javascript"), ("let a: = 1", "typescript"),
+                           ("export default 1 +* 2", "javascript"), ("export default () => 1; process.exit(3)", "javascript")]:
+        kernel.load("module.exports = () => 5").ok()
+        equal(kernel.invoke().ok().value, 5)
+        equal(kernel.load(code, language=language).done, "error", code)
+        for what in [{}, {"input": 1}]:
+            check("loaded" in kernel.invoke(**what).failed("Error")["message"], code)
+    kernel.load("module.exports = () => 5").ok()
+    kernel.order(load="1", cwd="/none").failed("Error")
+    check("loaded" in kernel.invoke().failed("Error")["message"], "a directory that is not there")
+    kernel.load("export default () => 5; process.exit(0)").ok()
+    equal(kernel.invoke().ok().all("nothing"), [True], "it has ended by itself")
 
 
 def test_interrupts_itself(_kernel):
