@@ -144,6 +144,7 @@ def test_order_fields(kernel):
         equal(kernel.ok("import os; os.getcwd(), os.environ['A_B'], __import__('near').where", cwd=folder,
                         env={"A_B": "ü"}).text, repr((os.path.realpath(folder), "ü", "near")))
         equal(kernel.ok("os.environ['A_B']").text, "'ü'")
+        equal(kernel.ok("import time; time.tzname[0]", env={"TZ": "XYZ3"}).text, "'XYZ'")
         equal(kernel.ok("os.getcwd()").result["json"], os.path.realpath(folder))
         equal(kernel.run("1/0", file="my file.py").failed("ZeroDivisionError")["file"], "my file.py")
         kernel.run("1", cwd=folder + "/missing").failed("FileNotFoundError")
