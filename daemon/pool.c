@@ -191,7 +191,9 @@ static void look_at(struct pooled *p)
 		return;
 	c = kernel_of(p, &sb);
 	state = c ? context_view(c).state : "absent";
-	if (strcmp(state, "ready") == 0)
+	if (!sb || sandbox_is_leaving(sb))
+		discard(p); /* somebody has deleted it, and nothing has failed */
+	else if (strcmp(state, "ready") == 0)
 		p->phase = WARM;
 	else if (p->phase == WARM || strcmp(state, "absent") == 0)
 		fail(p, "its interpreter has ended");
@@ -320,6 +322,7 @@ void pool_shut(struct pool *pool)
 void pool_prime(struct pool *pool)
 {
 	pool->is_shut = false;
+	pool->not_before_ms = 0;
 	look_in(pool, 0);
 }
 

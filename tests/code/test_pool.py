@@ -127,6 +127,7 @@ def test_dies(g):
     one = g.list_all()[0]["id"]
     equal(g.request("DELETE", f"/v1/sandbox/{one}").status, 204, "delete")
     until(lambda: [s["id"] for s in g.list_all()] not in ([], [one]) and stats(g)["warm"], "another")
+    check("to be kept warm, and cannot be" not in g.log_text(), "nothing has failed, so nobody waits before the next try")
     kill_init(g)
     record = run(g, "7")
     equal((record["status"], record["result"]), ("completed", 7), str(record))
