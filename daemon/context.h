@@ -24,7 +24,7 @@
 #define CONTEXTS_MAX      32 /* of a sandbox */
 #define CONTEXT_QUEUE_MAX 64 /* calls that wait in one */
 
-#define CONTEXT_HEAP_FULL \
+#define CONTEXT_HEAP_FULL                                                                          \
 	"the heap of JavaScript is full: it may hold a part of limits.memory, or of the machine's"
 
 struct context;
