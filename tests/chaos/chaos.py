@@ -117,6 +117,8 @@ class Run:
         """Each of them once more, now that nothing is killed."""
         for client in self.clients:
             client.counts = {}
+            for known in client.records:
+                client.do_record(None, known)
             for box in client.own:
                 client.do_show(box)
             for box in (*client.own, *self.shared):

@@ -53,6 +53,31 @@ def judge_end(facts, code, may_be_killed):
         raise Failed(f"it cannot have ended so: {facts}")
 
 
+def judge_code(end, printed, may_be_killed):
+    """What is told of a piece of code."""
+    reason = end["reason"]
+    if reason == "completed" and end["error"] and end["error"].get("exit_code", 0) - 128 in STOPPING:
+        check(may_be_killed, "nobody wanted to signal it:", end)
+    elif reason == "completed":
+        equal((end["stdout"], end["error"]), (printed, None), f"what the code did: {end}")
+    elif reason == "killed" or end.get("signal") in STOPPING:
+        check(may_be_killed, "nobody wanted to kill it:", end)
+    else:
+        equal((reason, end["replaced"]), ("lost", True), end)
+    return reason
+
+
+def judge_run(record, result):
+    """Nothing of ours fails as the code's own mistake."""
+    status, error = record["status"], record["error"]
+    if status == "completed":
+        equal((record["result"], error), (result, None), record)
+    else:
+        check(status in ("lost", "failed") and record["result"] is None, record)
+        check(error["code"] in ("lost", "start_failed"), record)
+    return status
+
+
 class Box:
     """A sandbox. Who is not shared belongs to one client, which alone asks for it."""
 

@@ -7,17 +7,17 @@ import threading
 import time
 
 from ground import Failed, Refused, Result, body_of, check, equal, result_of
-from ledger import ASLEEP, Box, Process, digest, judge_end
+from ledger import ASLEEP, Box, Process, digest, judge_code, judge_end, judge_run
 
 # What a client may see when the one it talks to dies.
 BROKEN = (http.client.HTTPException, OSError)
 NOT_NOW = (409, 502, 503)
 CODES = 120  # 1 to that: neither success nor anything that a signal, a shell or a timeout would give
-OWN, FILES, ALARMS, ENDLESS = 2, 4, 16, "1000"
+OWN, FILES, ALARMS, RECORDS, ENDLESS = 2, 4, 16, 20, "1000"
 # What a client does, and how often.
-SHARED = {"exec": 30, "events": 8, "session": 8, "put": 8, "get": 6, "sleep": 4, "wake": 1}
-PRIVATE = {"exec": 8, "events": 2, "session": 5, "put": 8, "get": 8, "remove": 2, "process": 10, "look": 8,
-           "end": 3, "alarm": 3, "sleep": 6, "wake": 2, "change": 5, "show": 4, "delete": 3}
+SHARED = {"exec": 30, "events": 8, "session": 8, "code": 6, "run": 2, "put": 8, "get": 6, "sleep": 4, "wake": 1}
+PRIVATE = {"exec": 8, "events": 2, "session": 5, "code": 5, "run": 2, "record": 3, "put": 8, "get": 8, "remove": 2,
+           "process": 10, "look": 8, "end": 3, "alarm": 3, "sleep": 6, "wake": 2, "change": 5, "show": 4, "delete": 3}
 ABSENT = {"change": 3, "exec": 2, "show": 1}
 
 
@@ -30,6 +30,7 @@ class Client(threading.Thread):
         self.rng, self.over = random.Random(f"{run.seed} {number}"), run.over
         self.shared, self.own = shared, [Box(f"c{number}-{i}", False) for i in range(OWN)]
         self.counts, self.serial, self.generations, self.error = {}, 0, {}, None
+        self.records = []  # of runs, with their keys: (key, the record)
 
     def run(self):
         try:
@@ -138,6 +139,53 @@ class Client(threading.Thread):
             box.sessions.add(name)
             self.count("make session", "done")
         return self.do_exec(box, "session", Session_Id=name)
+
+    # --- code ---
+
+    def do_code(self, box):
+        number, begun = self.next(), time.monotonic()
+        reply = self.ask("code", box, "POST", "/code", {"language": "bash", "code": f"sleep 0.0{number % 6}; printf {number}"},
+                         Accept="application/json")
+        if not reply:
+            return None
+        equal(reply.status, 200, reply)
+        box.exists = True
+        return self.count("code", judge_code(reply.json(), str(number), box.was_stopped_since(begun)))
+
+    def post_run(self, key, number):
+        try:
+            reply = self.g.request("POST", "/v1/runs", {"language": "python", "code": f"{number} * 7"}, Idempotency_Key=key)
+        except TimeoutError as error:
+            raise Failed(f"the run of {key} is never answered") from error
+        except BROKEN:
+            return self.fail("run", "no answer")
+        return reply if reply.status not in NOT_NOW else self.fail("run", f"refused {reply.status}")
+
+    def do_run(self, _):
+        """With a key, by which it is asked for until its end is told."""
+        number = self.next()
+        key = f"{self.run_id}-{number}"
+        while not (reply := self.post_run(key, number)):
+            pass
+        equal(reply.status, 200, reply)
+        record = reply.json()
+        how = judge_run(record, number * 7)
+        self.records = [*self.records[1 - RECORDS:], (key, number, record)]
+        return self.count("run", how)
+
+    def do_record(self, box, known=None):
+        """An end that was told is told again, also to who comes with its key."""
+        if not self.records:
+            return None
+        key, number, record = known or self.rng.choice(self.records)
+        try:
+            reply = self.g.get(f"/v1/runs/{record['id']}")
+        except BROKEN:
+            return self.fail("record", "no answer")
+        equal((reply.status, reply.json()), (200, record), "a record")
+        again = self.post_run(key, number)
+        check(not again or again.json() == record, "a run of the same key:", again, record)
+        return self.count("record", "the same")
 
     # --- files ---
 
