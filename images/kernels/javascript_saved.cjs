@@ -54,7 +54,7 @@ const { inspect } = util;
 const { isPromise, isNativeError, isProxy } = util.types;
 const { writeSync } = fs;
 // The streams as well, which makes them: what is printed is to leave by them at once.
-const { chdir, cwd, env: variables, nextTick, reallyExit, stdout, stderr } = process;
+const { chdir, cwd, env: variables, nextTick, pid, reallyExit, stdout, stderr } = process;
 const tick = process._tickCallback;
 const listenerCount = process.listenerCount.bind(process);
 const { spawnSync } = require('child_process');
@@ -67,17 +67,20 @@ const contextify = binding('contextify');
 const { Pipe, constants: { SOCKET } } = binding('pipe_wrap');
 const { WriteWrap, streamBaseState, kReadBytesOrError } = binding('stream_wrap');
 
-// A name for properties that code does not see, and cannot forbid: one that node has for errors. It warns of those who ask.
-function hiddenName()
+// node's own way to its parts. It warns of those who ask.
+function ownBinding()
 {
 	const { emitWarning } = process;
 	process.emitWarning = () => {};
-	const found = require('internal/test/binding').internalBinding('util');
+	const { internalBinding } = require('internal/test/binding');
 	process.emitWarning = emitWarning;
-	return (found.privateSymbols || found).decorated_private_symbol; // node 18 has no list of them
+	return internalBinding;
 }
 
-const hiddenMark = hiddenName();
+const internalBinding = ownBinding();
+const { Signal } = internalBinding('signal_wrap');
+// A name for properties that code does not see, and cannot forbid: one that node has for errors. node 18 has no list of them.
+const hiddenMark = (internalBinding('util').privateSymbols || internalBinding('util')).decorated_private_symbol;
 
 function own(object, name)
 {
@@ -144,7 +147,7 @@ module.exports = {
 	define, push, join, sort, slice, indexOf, codeAt, lastIndexOf, startsWith, exec, bytesSet, bytesIndexOf,
 	bytesSlice, utf8, base64, byteLength, decodeText, weakGet, weakSet, SavedPromise, SavedError, SavedBytes,
 	arrayPrototype, objectPrototype, isView, bufferOf, errorText, compareExchange, store, load, notify, wait,
-	inspect, isPromise, isNativeError, isProxy, writeSync, chdir, cwd, variables, nextTick, reallyExit, stdout,
-	stderr, tick, listenerCount, spawnSync, executionAsyncId, newAsyncId, hookPromises, hiddenMark, inspector,
-	contextify, Pipe, SOCKET, WriteWrap, streamBaseState, kReadBytesOrError, own, quietly, global, settled,
+	inspect, isPromise, isNativeError, isProxy, writeSync, chdir, cwd, variables, nextTick, pid, reallyExit,
+	stdout, stderr, tick, listenerCount, spawnSync, executionAsyncId, newAsyncId, hookPromises, hiddenMark, inspector,
+	contextify, Signal, Pipe, SOCKET, WriteWrap, streamBaseState, kReadBytesOrError, own, quietly, global, settled,
 };
