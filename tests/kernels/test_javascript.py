@@ -3,6 +3,7 @@
 import base64
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -328,6 +329,46 @@ def test_errors_of_other_kinds(kernel):
     error = kernel.run("const e2 = new Error('y'); Object.defineProperty(e2, 'message', { get() { throw 1 } }); throw e2")
     equal(error.done, "error")
     equal(kernel.ok("1").text, "1")
+
+
+def test_causes(kernel):
+    """What an error is of is told behind it, and lends it a place if it has none."""
+    error = kernel.run("\nthrow new Error('a', { cause: new TypeError('b', { cause: 'c' }) })").failed("Error")
+    equal((error["traceback"], place(error)), (["Error: a", "    at cell-1.js:2:7", "  [cause]: TypeError: b", "      at cell-1.js:2:31",
+                                                "    [cause]: 'c'"], ("cell-1.js", 2, 7)))
+    error = kernel.run("await null;\nawait Promise.any([Promise.reject(new RangeError('d')), 1, 2].slice(0, 1))").failed("AggregateError")
+    equal((error["traceback"][1:], place(error)), (["  [errors[0]]: RangeError: d", "      at cell-2.js:2:35"], ("cell-2.js", 2, 35)))
+    error = kernel.run("const all = []; for (let i = 0; i < 30; i++) all.push(new Error(i)); throw new AggregateError(all, 'z')").error
+    check(len(error["traceback"]) < 30 and error["traceback"][-1] == "  [errors]: 30 in all", error["traceback"])
+    kernel.load("module.exports = (n) => { throw new Error('e', { cause: n }) }").ok()
+    equal(kernel.invoke(input={"f": 1}).failed("Error")["traceback"][-1], "  [cause]: { f: 1 }")
+
+
+def test_causes_of_node(kernel):
+    """Those of node itself, and where the code waited for it, also if that came before anything else did."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+    for asked, cause in ((url, "ECONNREFUSED"), ("http://127.0.0.1:9/", "")):
+        error = kernel.run(f"async function f() {{\n  await fetch('{asked}') }}\n await f()", file="f.js").failed("TypeError")
+        equal((place(error), error["traceback"][1:3]), (("f.js", 2, 3), ["    at async f (f.js:2:3)", "    at f.js:3:2"]), error)
+        check(error["traceback"][3].startswith("  [cause]: Error: ") and cause in error["traceback"][3], error["traceback"])
+        kernel.load(f"export default async () => {{\n  await fetch('{asked}') }}").ok()
+        equal(place(kernel.invoke().failed("TypeError")), ("main.js", 2, 3), asked)
+
+
+def test_causes_without_end(kernel):
+    """However they are made."""
+    for code in ["e.cause = e", "e.cause = new Error('f', { cause: e })", "Object.defineProperty(e, 'cause', { get() { throw 1 } })",
+                 "Error.prototype.__defineGetter__('cause', () => new Error('g'))", "e.cause = new Proxy(e, {})",
+                 "e.cause = new Proxy(new Error('p'), new Proxy({}, { get() { throw 1 } }))", "e.errors = new Proxy([], { get() { throw 1 } })",
+                 "e.errors = new Array(1e9)", "e.errors = [new Error('f')]; e.errors[0].errors = [e]",
+                 "Error.prototype.__defineGetter__('errors', () => [new Error('h')])", "e.errors = [e, e, { get message() { throw 1 } }]", "e.cause = { get a() { throw 1 } }",
+                 "e.cause = { [Symbol.for('nodejs.util.inspect.custom')]() { throw 1 } }", "e.cause = Symbol('s')",
+                 "e.cause = Object.create(null)", "e.cause = new Error('m'.repeat(1e6)); e.cause.name = 'n'.repeat(1e6)"]:
+        error = kernel.run("{ const e = new Error('e');\n" + code + "; throw e }").failed("Error")
+        equal((error["message"], place(error)[1]), ("e", 1), code)
+        check(sum(map(len, error["traceback"])) < 10000 and len(error["traceback"]) < 60, code, error["traceback"][:30])
+    equal(kernel.ok("delete Error.prototype.cause; delete Error.prototype.errors; 1").text, "1")
 
 
 def test_syntax(kernel):
