@@ -75,6 +75,16 @@ def test_results(kernel):
     check(kernel.ok("const o = {}; o.o = o; o").text.startswith("<ref *1>"), "a cycle")
 
 
+def test_half_characters(kernel):
+    """What JSON cannot hold is not turned into something else: there is only the text of it then."""
+    for code, text in [("'\\ud800'", "'\\ud800'"), ("['a', { b: '\\udc00c' }]", "[ 'a', { b: '\\udc00c' } ]"),
+                       ("({ '\\ud83d': 1 })", "{ '\\ud83d': 1 }")]:
+        result = kernel.ok(code).result
+        equal((result["text"], result.get("json"), "truncated" in result), (text, None, False), code)
+        equal([set(shown) for shown in kernel.ok(f"display({code}); display.json({code}); void 0").results], [{"text"}] * 2, code)
+    equal(kernel.ok("'\\\\ud800 \\ud83d\\ude00'").result["json"], "\\ud800 😀")
+
+
 def test_await(kernel):
     """await stands anywhere at the top, and its timers run between calls, too."""
     equal(kernel.ok("const a = await new Promise(r => setTimeout(r, 5, 6)); "
