@@ -3,12 +3,12 @@
 'use strict';
 
 const {
-	apply, defineProperty, getOwnPropertyDescriptor, isArray, min, text, stringify, push, startsWith, exec,
+	apply, defineProperty, getOwnPropertyDescriptor, isArray, min, text, stringify, push, startsWith, endsWith, exec,
 	weakGet, weakSet, SavedError, errorText, isNativeError, quietly,
 } = require('./javascript_saved.cjs');
 const { cut, textOf, shown } = require('./javascript_texts.cjs');
 const { report } = require('./javascript_channel.cjs');
-const { sources, original } = require('./javascript_positions.cjs');
+const { PLACE, sources, original } = require('./javascript_positions.cjs');
 
 const MESSAGE_MAX = 64 * 1024;
 const FRAMES_MAX = 100;
@@ -31,7 +31,7 @@ function readFrame(site)
 {
 	const name = site.getFileName() || site.getScriptNameOrSourceURL() || '';
 	const source = sources[name];
-	const frame = { __proto__: null, name, source, isOwn: startsWith(name, HOME),
+	const frame = { __proto__: null, name, source, isOwn: startsWith(name, HOME) || endsWith(name, '/' + PLACE),
 		line: site.getLineNumber() || 0, column: site.getColumnNumber() || 0 };
 	if (source) {
 		const place = original(source, frame.line, frame.column);
@@ -115,6 +115,16 @@ function stackOf(error)
 function isError(value)
 {
 	return quietly(() => isNativeError(value) || value instanceof SavedError, false);
+}
+
+// Of the innermost frame of code that was given, or undefined.
+function fileOf(error)
+{
+	const frames = framesOf(error);
+	for (let i = 0; i < frames.length; i++)
+		if (frames[i].source)
+			return frames[i].source.file;
+	return undefined;
 }
 
 // An error of node's own that has no frame of the code is one of where it was asked for.
@@ -294,5 +304,5 @@ function reportError(call, told)
 }
 
 module.exports = {
-	keepStacks, stackOf, isError, placed, describe, syntaxError, plainError, tooLong, reportError,
+	keepStacks, stackOf, isError, fileOf, placed, describe, syntaxError, plainError, tooLong, reportError,
 };

@@ -30,6 +30,7 @@ const indexOf = uncurry(String.prototype.indexOf);
 const codeAt = uncurry(String.prototype.charCodeAt);
 const lastIndexOf = uncurry(String.prototype.lastIndexOf);
 const startsWith = uncurry(String.prototype.startsWith);
+const endsWith = uncurry(String.prototype.endsWith);
 const exec = uncurry(RegExp.prototype.exec);
 const bytesSet = uncurry(Uint8Array.prototype.set);
 const bytesIndexOf = uncurry(Uint8Array.prototype.indexOf);
@@ -144,7 +145,7 @@ function settled(promise, onValue, onError)
 module.exports = {
 	uncurry, apply, ownKeys, getPrototypeOf, defineProperty, getOwnPropertyDescriptor, freeze, keys, isArray,
 	isFinite, toNumber, min, floor, random, now, text, parse, stringify, root, setTimeout, setImmediate, hasOwn,
-	define, push, join, sort, slice, indexOf, codeAt, lastIndexOf, startsWith, exec, bytesSet, bytesIndexOf,
+	define, push, join, sort, slice, indexOf, codeAt, lastIndexOf, startsWith, endsWith, exec, bytesSet, bytesIndexOf,
 	bytesSlice, utf8, base64, byteLength, decodeText, weakGet, weakSet, SavedPromise, SavedError, SavedBytes,
 	arrayPrototype, objectPrototype, isView, bufferOf, errorText, compareExchange, store, load, notify, wait,
 	inspect, isPromise, isNativeError, isProxy, writeSync, chdir, cwd, variables, nextTick, pid, reallyExit,

@@ -118,6 +118,25 @@ def test_modules(kernel):
     equal(kernel.ok("export const y = 1; export default function z() { return 2 }; y + z()").text, "3")
 
 
+def test_missing_modules(kernel):
+    """Who asked for a module that is not there is the code, wherever that is told."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(f"{folder}/a.cjs", "w", encoding="utf-8") as file:
+            file.write("require('nope')")
+        kernel.ok("1", cwd=folder)
+        for code in ["import x from 'nope'", "await import('nope')", "await import('./nope.mjs')", "require('nope')", "require('./a.cjs')",
+                     "require.resolve('nope')", "import.meta.resolve('nope')", "const f = () => require('nope'); f()"]:
+            error = kernel.run(code, file="my.js").failed("Error")
+            check(f"{folder}/my.js" in error["message"] and "[berth]" not in str(error), code, error)
+            equal(place(error)[:2], ("my.js", 1) if "a.cjs" not in code else (place(error)[0], 1), error)
+            error = kernel.load(f"{code}\nexport default 1" if "import" in code else code, file="my.js").failed("Error")
+            check(f"{folder}/my.js" in error["message"] and "[berth]" not in str(error), code, error)
+        for code in ["await import('nope')", "require('nope')"]:
+            call = kernel.ok(f"try {{ {code} }} catch (e) {{ console.log(e); [e.message, e.stack, e.requireStack].join() }}", file="my.js")
+            check("my.js" in call.text and "[berth]" not in call.text + call.stdout.decode(), call.text, call.stdout)
+        equal(kernel.run("\n f()").failed("Error")["message"].split("- ")[1], f"{folder}/my.js")
+
+
 ATTRIBUTES = [
     "import f from './f.json' with { type: 'json' }; f.g", "import f from './f.json' assert { type: 'json' }\nf.g",
     "import * as f from \"./f.json\" with { 'type': 'json' }\nf.default.g", "import { default as f } from './f.json' with "
