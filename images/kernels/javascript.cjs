@@ -61,7 +61,7 @@ const { keepStacks } = requirePart('./javascript_errors.cjs');
 const { display } = requirePart('./javascript_results.cjs');
 const { importHere, makeRequire, meta, makeCellModule } = requirePart('./javascript_modules.cjs');
 const { markPromises } = requirePart('./javascript_owners.cjs');
-const { arm, keepSignal } = requirePart('./javascript_signals.cjs');
+const { arm, keepSignal, spendFarewell, keepDebuggerClosed, haltAtOwnSignal } = requirePart('./javascript_signals.cjs');
 const { takeStep } = requirePart('./javascript_calls.cjs');
 const { connect, giveTaken } = requirePart('./javascript_evaluate.cjs');
 const { next } = requirePart('./javascript_orders.cjs');
@@ -82,9 +82,12 @@ function makeGlobals()
 
 openChannel();
 keepStacks();
+spendFarewell();
 connect();
 arm();
 keepSignal();
+keepDebuggerClosed();
+haltAtOwnSignal();
 makeAllDirect();
 makeGlobals();
 makeConsole();

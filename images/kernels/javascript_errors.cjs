@@ -3,15 +3,18 @@
 'use strict';
 
 const {
-	apply, defineProperty, getOwnPropertyDescriptor, isArray, min, text, stringify, push, startsWith, exec,
+	apply, defineProperty, getOwnPropertyDescriptor, isArray, min, text, stringify, push, startsWith, endsWith, exec,
 	weakGet, weakSet, SavedError, errorText, isNativeError, quietly,
 } = require('./javascript_saved.cjs');
 const { cut, textOf, shown } = require('./javascript_texts.cjs');
 const { report } = require('./javascript_channel.cjs');
-const { sources, original } = require('./javascript_positions.cjs');
+const { PLACE, sources, original } = require('./javascript_positions.cjs');
 
 const MESSAGE_MAX = 64 * 1024;
 const FRAMES_MAX = 100;
+const CAUSES_MAX = 10; // of one error, in all
+const CAUSE_DEPTH_MAX = 5, CAUSE_FRAMES_MAX = 20, CAUSE_MAX = 4096;
+const STACK_LIMIT = 25; // node's own is 10, of which the kernel, below all code, would leave little to what is behind an await
 const NETWORK = { __proto__: null, ENETUNREACH: 1, EHOSTUNREACH: 1, EAI_AGAIN: 1, ENOTFOUND: 1 };
 const HOME = __dirname + '/'; // where the kernel's own files are
 
@@ -28,7 +31,7 @@ function readFrame(site)
 {
 	const name = site.getFileName() || site.getScriptNameOrSourceURL() || '';
 	const source = sources[name];
-	const frame = { __proto__: null, name, source, isOwn: startsWith(name, HOME),
+	const frame = { __proto__: null, name, source, isOwn: startsWith(name, HOME) || endsWith(name, '/' + PLACE),
 		line: site.getLineNumber() || 0, column: site.getColumnNumber() || 0 };
 	if (source) {
 		const place = original(source, frame.line, frame.column);
@@ -90,6 +93,7 @@ function prepareAnyway(error, sites)
 
 function keepStacks()
 {
+	SavedError.stackTraceLimit = STACK_LIMIT;
 	defineProperty(SavedError, 'prepareStackTrace', {
 		__proto__: null, configurable: true, enumerable: true, get: () => prepareAnyway,
 		set(value) { ownPrepare = typeof value === 'function' && value !== prepareAnyway ? value : null; },
@@ -113,6 +117,16 @@ function isError(value)
 	return quietly(() => isNativeError(value) || value instanceof SavedError, false);
 }
 
+// Of the innermost frame of code that was given, or undefined.
+function fileOf(error)
+{
+	const frames = framesOf(error);
+	for (let i = 0; i < frames.length; i++)
+		if (frames[i].source)
+			return frames[i].source.file;
+	return undefined;
+}
+
 // An error of node's own that has no frame of the code is one of where it was asked for.
 function placed(error, here)
 {
@@ -128,22 +142,46 @@ function placed(error, here)
 	return error;
 }
 
-function blockedBy(error)
+function blockedBy(error, depth = 0)
 {
-	for (let depth = 0; depth < 10 && error !== null && typeof error === 'object'; depth++) {
-		const current = error;
-		const code = quietly(() => current.code, '');
-		if (typeof code === 'string' && NETWORK[code])
-			return true;
-		const parts = quietly(() => current.errors);
-		if (isArray(parts) && parts.length && depth < 9 && parts[0] !== current && blockedBy(parts[0]))
-			return true;
-		error = quietly(() => current.cause);
-	}
-	return false;
+	if (depth >= 10 || error === null || typeof error !== 'object')
+		return false;
+	const code = quietly(() => error.code, '');
+	if (typeof code === 'string' && NETWORK[code])
+		return true;
+	return blockedBy(quietly(() => (isArray(error.errors) ? error.errors[0] : null)), depth + 1) ||
+		blockedBy(quietly(() => error.cause), depth + 1);
 }
 
-// What is told of a value that was thrown. The place is the innermost one in code that was given, else in any file.
+function headOf(name, message)
+{
+	return message ? name + ': ' + message : name;
+}
+
+// Adds the frames of an error to a traceback. The place is the innermost one in code that was given, else in any file, or null.
+function addFrames(traceback, error, most, indent)
+{
+	const frames = framesOf(error);
+	let at = null;
+	for (let i = 0; i < min(frames.length, most); i++) {
+		const frame = frames[i];
+		if (isNode(frame))
+			continue;
+		push(traceback, indent + cut(frame.text, 1000));
+		if (!at || (!at.source && frame.source))
+			at = frame;
+	}
+	return at;
+}
+
+function placeAt(told, frame)
+{
+	told.file = frame.source ? frame.source.file : frame.name;
+	told.line = frame.line;
+	told.column = frame.column;
+}
+
+// What is told of a value that was thrown.
 function describe(value)
 {
 	const told = { __proto__: null, name: 'Error', message: '', traceback: [] };
@@ -155,28 +193,57 @@ function describe(value)
 	const stack = stackOf(value);
 	told.name = cut(textOf(quietly(() => value.name, 'Error')) || 'Error', 200);
 	told.message = cut(textOf(quietly(() => value.message, '')), MESSAGE_MAX);
-	const frames = framesOf(value);
-	let at = null;
-	push(told.traceback, told.message ? told.name + ': ' + told.message : told.name);
-	for (let i = 0; i < min(frames.length, FRAMES_MAX); i++) {
-		const frame = frames[i];
-		if (isNode(frame))
-			continue;
-		push(told.traceback, cut(frame.text, 1000));
-		if (!at || (!at.source && frame.source))
-			at = frame;
-	}
-	if (at) {
-		told.file = at.source ? at.source.file : at.name;
-		told.line = at.line;
-		told.column = at.column;
-	} else {
+	push(told.traceback, headOf(told.name, told.message));
+	const at = addFrames(told.traceback, value, FRAMES_MAX, '');
+	if (at)
+		placeAt(told, at);
+	else
 		placeByText(told, stack);
-	}
+	addCauses(told, value, '  ', [value]);
 	told.isBlocked = blockedBy(value);
 	told.isTooLong = weakGet(tooLongErrors, value);
 	told.isBySignal = quietly(() => value.signal) === 'SIGINT';
 	return told;
+}
+
+// What an error is of, its cause or the many that it stands for, as node shows them. None is told twice.
+function addCauses(told, error, indent, seen)
+{
+	const cause = quietly(() => error.cause), parts = quietly(() => error.errors);
+	if (cause !== undefined && cause !== null)
+		addCause(told, cause, indent, '[cause]: ', seen);
+	const count = quietly(() => (isArray(parts) ? parts.length : 0), 0);
+	for (let i = 0; i < min(count, CAUSES_MAX); i++) {
+		const part = quietly(() => parts[i]);
+		if (isError(part))
+			addCause(told, part, indent, '[errors[' + i + ']]: ', seen);
+	}
+	if (count > CAUSES_MAX)
+		push(told.traceback, indent + '[errors]: ' + count + ' in all');
+}
+
+// One that has a place lends it to an error that has none.
+function addCause(told, cause, indent, mark, seen)
+{
+	for (let i = 0; i < seen.length; i++)
+		if (seen[i] === cause)
+			return;
+	if (seen.length > CAUSES_MAX || indent.length > 2 * CAUSE_DEPTH_MAX) {
+		push(told.traceback, indent + mark + '…');
+		return;
+	}
+	push(seen, cause);
+	if (!isError(cause)) {
+		push(told.traceback, indent + mark + cut(shown(cause), CAUSE_MAX));
+		return;
+	}
+	stackOf(cause);
+	const name = cut(textOf(quietly(() => cause.name, 'Error')) || 'Error', 200);
+	push(told.traceback, indent + mark + headOf(name, cut(textOf(quietly(() => cause.message, '')), CAUSE_MAX)));
+	const at = addFrames(told.traceback, cause, CAUSE_FRAMES_MAX, indent);
+	if (at && !told.line)
+		placeAt(told, at);
+	addCauses(told, cause, indent + '  ', seen);
 }
 
 // A stack that code wrote, or that was made before: what names one of its files is worth a look.
@@ -237,5 +304,5 @@ function reportError(call, told)
 }
 
 module.exports = {
-	keepStacks, stackOf, isError, placed, describe, syntaxError, plainError, tooLong, reportError,
+	keepStacks, stackOf, isError, fileOf, placed, describe, syntaxError, plainError, tooLong, reportError,
 };

@@ -6,6 +6,7 @@ const { min, push, sort, slice, indexOf, codeAt, SavedBytes } = require('./javas
 
 // Each piece of code has a name of its own for V8, so that one of the same file name does not lend it its positions.
 const SCHEME = 'berth:';
+const PLACE = '[berth].cjs'; // in any directory, what asks for modules there
 const KEPT_MAX = 64 * 1024 * 1024;
 const sources = { __proto__: null };
 const kept = [];
@@ -163,5 +164,5 @@ function original(source, line, column)
 }
 
 module.exports = {
-	SCHEME, sources, newSource, lineColumn, offsetOf, newEdit, applyEdits, throughEdits, throughMappings, lastMapped, original,
+	SCHEME, PLACE, sources, newSource, lineColumn, offsetOf, newEdit, applyEdits, throughEdits, throughMappings, lastMapped, original,
 };

@@ -7,7 +7,7 @@ const {
 } = require('./javascript_saved.cjs');
 const { state } = require('./javascript_state.cjs');
 const { TEXT_MAX, cut, textOf, shown } = require('./javascript_texts.cjs');
-const { DEPTH_MAX, depthOf, jsonIfPlain } = require('./javascript_json.cjs');
+const { DEPTH_MAX, mended, depthOf, jsonIfPlain } = require('./javascript_json.cjs');
 const { LINE_MAX, report } = require('./javascript_channel.cjs');
 const { writeAll } = require('./javascript_streams.cjs');
 
@@ -34,7 +34,8 @@ function reportResult(call, bundle, isValue)
 		let fields = '', largest = '', length = 0;
 		for (let i = 0; i < FIELDS.length; i++) {
 			const name = FIELDS[i], value = bundle[name];
-			if (value === undefined)
+			// JSON with half of a character in it would become that of something else.
+			if (value === undefined || name === 'json' && mended(value) !== value)
 				continue;
 			const made = name === 'json' ? value : stringify(value);
 			fields += (fields ? ',' : '') + '"' + name + '":' + made;

@@ -30,6 +30,7 @@ const indexOf = uncurry(String.prototype.indexOf);
 const codeAt = uncurry(String.prototype.charCodeAt);
 const lastIndexOf = uncurry(String.prototype.lastIndexOf);
 const startsWith = uncurry(String.prototype.startsWith);
+const endsWith = uncurry(String.prototype.endsWith);
 const exec = uncurry(RegExp.prototype.exec);
 const bytesSet = uncurry(Uint8Array.prototype.set);
 const bytesIndexOf = uncurry(Uint8Array.prototype.indexOf);
@@ -54,7 +55,7 @@ const { inspect } = util;
 const { isPromise, isNativeError, isProxy } = util.types;
 const { writeSync } = fs;
 // The streams as well, which makes them: what is printed is to leave by them at once.
-const { chdir, cwd, env: variables, nextTick, reallyExit, stdout, stderr } = process;
+const { chdir, cwd, env: variables, nextTick, pid, reallyExit, stdout, stderr } = process;
 const tick = process._tickCallback;
 const listenerCount = process.listenerCount.bind(process);
 const { spawnSync } = require('child_process');
@@ -67,20 +68,21 @@ const contextify = binding('contextify');
 const { Pipe, constants: { SOCKET } } = binding('pipe_wrap');
 const { WriteWrap, streamBaseState, kReadBytesOrError } = binding('stream_wrap');
 
-// What node itself has to look at values. It warns of those who ask.
-function utilBinding()
+// node's own way to its parts. It warns of those who ask.
+function ownBinding()
 {
 	const { emitWarning } = process;
 	process.emitWarning = () => {};
-	const found = require('internal/test/binding').internalBinding('util');
+	const { internalBinding } = require('internal/test/binding');
 	process.emitWarning = emitWarning;
-	return found;
+	return internalBinding;
 }
 
-const utils = utilBinding();
-const { getProxyDetails } = utils;
-// A name for properties that code does not see, and cannot forbid: one that node has for errors. Node 18 has no list of them.
-const hiddenMark = (utils.privateSymbols || utils).decorated_private_symbol;
+const internalBinding = ownBinding();
+const { Signal } = internalBinding('signal_wrap');
+const { getProxyDetails } = internalBinding('util');
+// A name for properties that code does not see, and cannot forbid: one that node has for errors. node 18 has no list of them.
+const hiddenMark = (internalBinding('util').privateSymbols || internalBinding('util')).decorated_private_symbol;
 
 function own(object, name)
 {
@@ -156,11 +158,11 @@ function settled(promise, onValue, onError)
 module.exports = {
 	uncurry, apply, ownKeys, getPrototypeOf, defineProperty, getOwnPropertyDescriptor, freeze, keys, isArray,
 	isFinite, toNumber, min, floor, random, now, text, parse, stringify, root, setTimeout, setImmediate, hasOwn,
-	define, push, join, sort, slice, indexOf, codeAt, lastIndexOf, startsWith, exec, bytesSet, bytesIndexOf,
+	define, push, join, sort, slice, indexOf, codeAt, lastIndexOf, startsWith, endsWith, exec, bytesSet, bytesIndexOf,
 	bytesSlice, utf8, base64, byteLength, decodeText, weakGet, weakSet, SavedPromise, SavedError, SavedBytes,
 	arrayPrototype, objectPrototype, isView, bufferOf, errorText, compareExchange, store, load, notify, wait,
-	inspect, isPromise, isNativeError, isProxy, writeSync, chdir, cwd, variables, nextTick, reallyExit, stdout,
-	stderr, tick, listenerCount, spawnSync, executionAsyncId, newAsyncId, hookPromises, hiddenMark, inspector,
-	contextify, Pipe, SOCKET, WriteWrap, streamBaseState, kReadBytesOrError, own, unproxied, quietly, global,
+	inspect, isPromise, isNativeError, isProxy, writeSync, chdir, cwd, variables, nextTick, pid, reallyExit,
+	stdout, stderr, tick, listenerCount, spawnSync, executionAsyncId, newAsyncId, hookPromises, hiddenMark, inspector,
+	contextify, Signal, Pipe, SOCKET, WriteWrap, streamBaseState, kReadBytesOrError, own, unproxied, quietly, global,
 	settled,
 };

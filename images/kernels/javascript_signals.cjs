@@ -1,4 +1,4 @@
-// A part of javascript.cjs: SIGINT.
+// A part of javascript.cjs: SIGINT, and what else node does of itself at a signal.
 //
 // node's own thread for it is armed from the start, so the signal never ends the process. While a call runs for the first
 // time, on this stack, that thread ends it (breakOnSigint). A call that waits is watched by a worker, started by the first
@@ -6,7 +6,10 @@
 
 'use strict';
 
-const { apply, compareExchange, store, load, notify, wait, contextify, quietly } = require('./javascript_saved.cjs');
+const {
+	apply, compareExchange, store, load, notify, wait, contextify, Signal, pid: ownPid, quietly,
+} = require('./javascript_saved.cjs');
+const { state } = require('./javascript_state.cjs');
 
 const { startSigintWatchdog: arm, stopSigintWatchdog: disarm, watchdogHasPendingSigint: hasSignal } = contextify;
 
@@ -122,4 +125,39 @@ function keepSignal()
 	}
 }
 
-module.exports = { arm, hasSignal, forgetSignal, signalCount, isSignalled, watch, unwatch, keepSignal };
+const SIGINT = 2, SIGUSR1 = 10, NO_SIGNAL = 1000;
+
+// Who signals its own process is taken by node for one that ends it: once, it takes V8's inspector its context away then, if
+// anybody is connected. So it is told that there was one while nobody is; a signal of such a number is never sent.
+function spendFarewell()
+{
+	quietly(() => process.kill(ownPid, NO_SIGNAL));
+}
+
+// node would open its debugger to all of the sandbox. Nor does it end the process when listeners of code go away.
+let debugSignal = null;
+
+function keepDebuggerClosed()
+{
+	debugSignal = new Signal();
+	debugSignal.unref();
+	debugSignal.start(SIGUSR1);
+}
+
+// Code that interrupts itself goes no further: the thread that ends it takes a moment, and the call might be over by then.
+function haltAtOwnSignal()
+{
+	const nothing = new Int32Array(new SharedArrayBuffer(4)), kill = process._kill;
+	process._kill = function _kill(pid, signal) {
+		const error = apply(kill, process, [pid, signal]), to = pid | 0;
+		const isOwn = error === 0 && signal === SIGINT && (to === 0 || to === ownPid || to === -ownPid);
+		if (isOwn && state.current && !state.current.outcome)
+			wait(nothing, 0, 0, 1000);
+		return error;
+	};
+}
+
+module.exports = {
+	arm, hasSignal, forgetSignal, signalCount, isSignalled, watch, unwatch, keepSignal, spendFarewell, keepDebuggerClosed,
+	haltAtOwnSignal,
+};

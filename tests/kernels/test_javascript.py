@@ -3,6 +3,7 @@
 import base64
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -74,6 +75,16 @@ def test_results(kernel):
     check(kernel.ok("const o = {}; o.o = o; o").text.startswith("<ref *1>"), "a cycle")
 
 
+def test_half_characters(kernel):
+    """What JSON cannot hold is not turned into something else: there is only the text of it then."""
+    for code, text in [("'\\ud800'", "'\\ud800'"), ("['a', { b: '\\udc00c' }]", "[ 'a', { b: '\\udc00c' } ]"),
+                       ("({ '\\ud83d': 1 })", "{ '\\ud83d': 1 }")]:
+        result = kernel.ok(code).result
+        equal((result["text"], result.get("json"), "truncated" in result), (text, None, False), code)
+        equal([set(shown) for shown in kernel.ok(f"display({code}); display.json({code}); void 0").results], [{"text"}] * 2, code)
+    equal(kernel.ok("'\\\\ud800 \\ud83d\\ude00'").result["json"], "\\ud800 😀")
+
+
 def test_await(kernel):
     """await stands anywhere at the top, and its timers run between calls, too."""
     equal(kernel.ok("const a = await new Promise(r => setTimeout(r, 5, 6)); "
@@ -105,6 +116,25 @@ def test_modules(kernel):
         check("'nope'" in kernel.run("import { nope } from './a.mjs'").failed("SyntaxError")["message"], "no such export")
         equal(kernel.run("\nimport x from './none.mjs'").failed("Error")["line"], 2)
     equal(kernel.ok("export const y = 1; export default function z() { return 2 }; y + z()").text, "3")
+
+
+def test_missing_modules(kernel):
+    """Who asked for a module that is not there is the code, wherever that is told."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(f"{folder}/a.cjs", "w", encoding="utf-8") as file:
+            file.write("require('nope')")
+        kernel.ok("1", cwd=folder)
+        for code in ["import x from 'nope'", "await import('nope')", "await import('./nope.mjs')", "require('nope')", "require('./a.cjs')",
+                     "require.resolve('nope')", "import.meta.resolve('nope')", "const f = () => require('nope'); f()"]:
+            error = kernel.run(code, file="my.js").failed("Error")
+            check(f"{folder}/my.js" in error["message"] and "[berth]" not in str(error), code, error)
+            equal(place(error)[:2], ("my.js", 1) if "a.cjs" not in code else (place(error)[0], 1), error)
+            error = kernel.load(f"{code}\nexport default 1" if "import" in code else code, file="my.js").failed("Error")
+            check(f"{folder}/my.js" in error["message"] and "[berth]" not in str(error), code, error)
+        for code in ["await import('nope')", "require('nope')"]:
+            call = kernel.ok(f"try {{ {code} }} catch (e) {{ console.log(e); [e.message, e.stack, e.requireStack].join() }}", file="my.js")
+            check("my.js" in call.text and "[berth]" not in call.text + call.stdout.decode(), call.text, call.stdout)
+        equal(kernel.run("\n f()").failed("Error")["message"].split("- ")[1], f"{folder}/my.js")
 
 
 ATTRIBUTES = [
@@ -328,6 +358,46 @@ def test_errors_of_other_kinds(kernel):
     error = kernel.run("const e2 = new Error('y'); Object.defineProperty(e2, 'message', { get() { throw 1 } }); throw e2")
     equal(error.done, "error")
     equal(kernel.ok("1").text, "1")
+
+
+def test_causes(kernel):
+    """What an error is of is told behind it, and lends it a place if it has none."""
+    error = kernel.run("\nthrow new Error('a', { cause: new TypeError('b', { cause: 'c' }) })").failed("Error")
+    equal((error["traceback"], place(error)), (["Error: a", "    at cell-1.js:2:7", "  [cause]: TypeError: b", "      at cell-1.js:2:31",
+                                                "    [cause]: 'c'"], ("cell-1.js", 2, 7)))
+    error = kernel.run("await null;\nawait Promise.any([Promise.reject(new RangeError('d')), 1, 2].slice(0, 1))").failed("AggregateError")
+    equal((error["traceback"][1:], place(error)), (["  [errors[0]]: RangeError: d", "      at cell-2.js:2:35"], ("cell-2.js", 2, 35)))
+    error = kernel.run("const all = []; for (let i = 0; i < 30; i++) all.push(new Error(i)); throw new AggregateError(all, 'z')").error
+    check(len(error["traceback"]) < 30 and error["traceback"][-1] == "  [errors]: 30 in all", error["traceback"])
+    kernel.load("module.exports = (n) => { throw new Error('e', { cause: n }) }").ok()
+    equal(kernel.invoke(input={"f": 1}).failed("Error")["traceback"][-1], "  [cause]: { f: 1 }")
+
+
+def test_causes_of_node(kernel):
+    """Those of node itself, and where the code waited for it, also if that came before anything else did."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+    for asked, cause in ((url, "ECONNREFUSED"), ("http://127.0.0.1:9/", "")):
+        error = kernel.run(f"async function f() {{\n  await fetch('{asked}') }}\n await f()", file="f.js").failed("TypeError")
+        equal((place(error), error["traceback"][1:3]), (("f.js", 2, 3), ["    at async f (f.js:2:3)", "    at f.js:3:2"]), error)
+        check(error["traceback"][3].startswith("  [cause]: Error: ") and cause in error["traceback"][3], error["traceback"])
+        kernel.load(f"export default async () => {{\n  await fetch('{asked}') }}").ok()
+        equal(place(kernel.invoke().failed("TypeError")), ("main.js", 2, 3), asked)
+
+
+def test_causes_without_end(kernel):
+    """However they are made."""
+    for code in ["e.cause = e", "e.cause = new Error('f', { cause: e })", "Object.defineProperty(e, 'cause', { get() { throw 1 } })",
+                 "Error.prototype.__defineGetter__('cause', () => new Error('g'))", "e.cause = new Proxy(e, {})",
+                 "e.cause = new Proxy(new Error('p'), new Proxy({}, { get() { throw 1 } }))", "e.errors = new Proxy([], { get() { throw 1 } })",
+                 "e.errors = new Array(1e9)", "e.errors = [new Error('f')]; e.errors[0].errors = [e]",
+                 "Error.prototype.__defineGetter__('errors', () => [new Error('h')])", "e.errors = [e, e, { get message() { throw 1 } }]", "e.cause = { get a() { throw 1 } }",
+                 "e.cause = { [Symbol.for('nodejs.util.inspect.custom')]() { throw 1 } }", "e.cause = Symbol('s')",
+                 "e.cause = Object.create(null)", "e.cause = new Error('m'.repeat(1e6)); e.cause.name = 'n'.repeat(1e6)"]:
+        error = kernel.run("{ const e = new Error('e');\n" + code + "; throw e }").failed("Error")
+        equal((error["message"], place(error)[1]), ("e", 1), code)
+        check(sum(map(len, error["traceback"])) < 10000 and len(error["traceback"]) < 60, code, error["traceback"][:30])
+    equal(kernel.ok("delete Error.prototype.cause; delete Error.prototype.errors; 1").text, "1")
 
 
 def test_syntax(kernel):

@@ -106,6 +106,39 @@ def test_interrupt_at_any_time(kernel):
         equal(kernel.ok("kept").text, "7")
 
 
+def test_own_interrupt(kernel):
+    """Code that interrupts itself is interrupted, wherever it does, and the calls after it are well."""
+    kernel.ok("let kept = 7")
+    for code in ["process.kill(process.pid, 'SIGINT')", "process.kill(0, 2); 1", "await null; process.kill(-process.pid, 'SIGINT'); 1",
+                 "await new Promise(r => setTimeout(r, 2)); try { process.kill(process.pid, 'SIGINT') } catch {} 1",
+                 f"setTimeout(() => process.kill(process.pid, 'SIGINT'), 2); {FOREVER}"]:
+        for _ in range(5):
+            kernel.run(code).failed("Interrupted", "interrupted")
+            equal((kernel.ok("kept").text, kernel.ok("await null; kept").text), ("7", "7"), f"after {code}")
+    kernel.run("process.kill(process.pid, 'SIGINT'); const n: number = 1; n", language="typescript").failed("Interrupted", "interrupted")
+    equal(kernel.ok("const m: number = 8; m", language="typescript").text, "8")
+    kernel.load("module.exports = () => process.kill(process.pid, 'SIGINT')").ok()
+    for _ in range(3):
+        kernel.invoke().failed("Interrupted", "interrupted")
+
+
+def test_harmless_signals(kernel):
+    """A signal that does not end the process changes nothing, be it sent by code of a cell or of a run."""
+    kernel.ok("let kept = 7")
+    for what in ["process.pid, 'SIGWINCH'", "process.pid, 'SIGCONT'", "process.pid, 'SIGUSR1'", "0, 'SIGWINCH'", "-process.pid, 23",
+                 "process.pid, 0", "process.pid, 1000"]:
+        kernel.ok(f"try {{ process.kill({what}) }} catch {{}}")
+        equal((kernel.ok("kept").text, kernel.ok("await null; kept").text), ("7", "7"), what)
+        kernel.load(f"module.exports = () => {{ try {{ process.kill({what}) }} catch {{}} return 8 }}").ok()
+        equal((kernel.invoke().ok().value, kernel.invoke().ok().value), (8, 8), what)
+    kernel.run("null.x").failed("TypeError")
+    # node's debugger does not listen, with and without a listener of code.
+    equal(kernel.ok("const had = await new Promise(r => { process.once('SIGUSR1', r); process.kill(process.pid, 'SIGUSR1') }); "
+                    "process.kill(process.pid, 'SIGUSR1'); await new Promise(r => setTimeout(r, 50)); "
+                    "[had, require('inspector').url()].join()").text, "'SIGUSR1,'")
+    equal(kernel.stderr, b"")
+
+
 # --- code that breaks things ---
 
 def broken(*places):
