@@ -249,6 +249,27 @@ def languages(place):
     equal(place.run("code", "-c", "work", "box", "foo.rb").returncode, 0, "a context has its language")
 
 
+LISTED = [{"id": "web", "language": "javascript", "cwd": "/workspace"}, {"id": "typed", "language": "typescript", "cwd": "/workspace"}]
+
+
+def told_language(place):
+    """Code that says what it is does not run as another language because a context has that; --lang is to say so."""
+    api = serve(place)
+    api.listed = LISTED
+    for name, text in (("a.py", "1"), ("b", "#!/usr/bin/env python3\n1"), ("c.sh", "1"), ("d.ts", "1")):
+        r = place.run("code", "-c", "web", "box", put(place, name, text))
+        equal((r.returncode, r.stdout, api.calls, r.stderr.count("\n")), (125, "", [], 1), r.stderr)
+        check(name in r.stderr and "`web` is of javascript" in r.stderr and "--lang" in r.stderr, r.stderr)
+    for context, name, text, more, sent in (("web", "e.js", "1", [], None), ("typed", "e.js", "1", [], None), ("typed", "d.ts", "1", [], None),
+                                            ("web", "f", "1", [], None), ("web", "g.rb", "1", [], None), ("web", "a.py", "1", ["-l", "js"], "javascript")):
+        r = place.run("code", *more, "-c", context, "box", put(place, name, text))
+        equal((r.returncode, r.stderr, api.calls.pop().get("language")), (0, "", sent), (context, name))
+    r = place.run("code", "-c", "web", "box", input="1")
+    equal((r.returncode, api.calls.pop()), (0, {"code": "1", "context": "web"}), r.stderr)
+    r = place.run("code", "-c", "web", "box", input="#!/usr/bin/python3\n1")
+    equal((r.returncode, "standard input is python" in r.stderr, api.calls), (125, True, []), r.stderr)
+
+
 if __name__ == "__main__":
-    main([("languages that are not known", languages), ("commands of bash", bash), ("regular expressions", javascript), ("how long code may be", sizes),
+    main([("code that tells its language", told_language), ("languages that are not known", languages), ("commands of bash", bash), ("regular expressions", javascript), ("how long code may be", sizes),
           ("said once", said_once), ("cancelled or over", cancelled), ("contexts", contexts), ("NUL", nul), ("many pictures", many_pictures), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])

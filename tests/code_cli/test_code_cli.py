@@ -68,6 +68,14 @@ def test_contexts(g):
     equal(code(g, 'echo "$A"', "-c", "own"), (0, "d\n", ""), "one lasts that was made so")
     r = berth(g, "context", "create", "a", "own")
     equal((r.returncode, r.stdout), (1, ""), r.stderr)
+    with open(os.path.join(here(g), "a.py"), "w", encoding="utf-8") as file:
+        file.write("echo 1")
+    r = berth(g, "code", "-c", "own", "a", "a.py")
+    equal((r.returncode, r.stdout, "a.py is python, and the context `own` is of bash" in r.stderr), (125, "", True), r.stderr)
+    r = berth(g, "code", "-l", "bash", "-c", "own", "a", "a.py")
+    equal((r.returncode, r.stdout, r.stderr), (0, "1\n", ""), "as it is said to be")
+    r = berth(g, "code", "-l", "python", "-c", "own", "a", text="1")
+    equal((r.returncode, "language is bash, and not python" in r.stderr), (125, True), r.stderr)
     equal(berth(g, "context", "rm", "a", "own").returncode, 0)
 
 
