@@ -270,6 +270,29 @@ def told_language(place):
     equal((r.returncode, "standard input is python" in r.stderr, api.calls), (125, True, []), r.stderr)
 
 
+def absent_context(place):
+    """One that is not there, or is already, is told by the words of `berth`; the API's are for --json."""
+    api = serve(place)
+    api.listed = LISTED
+    put(place, "a.py", "1")
+    missing = "berth: there is no context `nope`: `berth context ls` lists them, and `berth context create` makes one\n"
+    api.refusal = 404, {"error": "the sandbox has no such context: GET .../context lists them", "code": "not_found"}
+    for line in (["-c", "nope", "box", "a.py"], ["-c", "nope", "box"], ["--json", "-c", "nope", "box", "a.py"], ["-l", "js", "-c", "nope", "box"]):
+        r = place.run("code", *line, input="1")
+        equal((r.returncode, r.stderr, "not_found" in r.stdout), (125, missing, "--json" in line), line)
+    equal(place.run("repl", "-c", "nope", "box").stderr, missing)
+    r = place.run("code", "-l", "js", "-c", "web", "box", input="1")
+    equal((r.returncode, "no such context" in r.stderr), (125, True), "gone, and back by now")
+    api.refusal = 409, {"error": "a context of that ID is there already; DELETE removes it", "code": "conflict"}
+    for line in (["box", "web"], ["--json", "box", "web"]):
+        r = place.run("context", "create", "-l", "js", *line)
+        equal((r.returncode, "conflict" in r.stdout, r.stderr), (1, "--json" in line,
+              "berth: there is a context `web` already: `berth context rm box web` removes it\n"))
+    api.refusal = 409, {"error": "the sandbox has 32 contexts: delete one first", "code": "conflict"}
+    for line in (["box"], ["box", "more"]):
+        equal(place.run("context", "create", *line).stderr, "berth: the sandbox has 32 contexts: delete one first (conflict)\n", line)
+
+
 if __name__ == "__main__":
-    main([("code that tells its language", told_language), ("languages that are not known", languages), ("commands of bash", bash), ("regular expressions", javascript), ("how long code may be", sizes),
+    main([("code that tells its language", told_language), ("contexts that are not there", absent_context), ("languages that are not known", languages), ("commands of bash", bash), ("regular expressions", javascript), ("how long code may be", sizes),
           ("said once", said_once), ("cancelled or over", cancelled), ("contexts", contexts), ("NUL", nul), ("many pictures", many_pictures), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])
