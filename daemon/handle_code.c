@@ -347,9 +347,9 @@ static int find_context(struct code_call *c, struct context **ret, struct err *e
 	view = context_view(*ret);
 	if (q->has_language && q->language != view.language)
 		return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
-			       "the context's language is %s: leave out language, or choose "
-			       "another context",
-			       kernel_language_name(view.language));
+			       "the context's language is %s, and not %s: choose another context",
+			       kernel_language_name(view.language),
+			       kernel_language_name(q->language));
 	return 0;
 }
 

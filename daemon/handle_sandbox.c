@@ -86,8 +86,8 @@ int handle_check_free(const struct sandbox *sb, struct err *err)
 	if (!sb->is_reserved)
 		return 0;
 	return err_set(err, -EBUSY, ERR_CONFLICT,
-		       "\"%s\" is the sandbox of a run, or kept warm for one: nobody else can use "
-		       "it; DELETE ends it",
+		       "\"%s\" is the sandbox of a run, or kept warm for one: others can only "
+		       "look at it, or delete it",
 		       sb->id.text);
 }
 

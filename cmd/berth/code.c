@@ -85,6 +85,29 @@ static bool has_env(const struct call *call)
 	return false;
 }
 
+/*
+ * Code that tells of another language than the context's is not run as that one. Of a context that
+ * cannot be asked for the call itself tells. JavaScript is TypeScript, too.
+ */
+static int check_language(const struct code_call *code, const char *file)
+{
+	const char *told = code_language_told(file, code->code), *language;
+	struct err err;
+
+	if (!told ||
+	    code_context_language(code->globals, code->id, code->context, &language, &err) < 0 ||
+	    strcmp(told, language) == 0)
+		return EXIT_OK;
+	if (strcmp(told, kernel_language_name(KERNEL_JAVASCRIPT)) == 0 &&
+	    strcmp(language, kernel_language_name(KERNEL_TYPESCRIPT)) == 0)
+		return EXIT_OK;
+	screen_error("%s is %s, and the context `%s` is of %s: name another context, or say --lang "
+		     "%s if it is that",
+		     screen_text(str_of(file ? file : STDIN_NAME)).text, told, code->context,
+		     language, language);
+	return EXIT_NOT_RUN;
+}
+
 static int run_in_context(const struct call *call, struct code_call *code)
 {
 	struct code_env env = {call, CODE_ENV};
@@ -310,6 +333,8 @@ static int run(const struct call *call)
 	if (r != EXIT_OK)
 		return r;
 	code.code = (struct str){buf_at(&source), buf_len(&source)};
+	if (!code.language && code.context && check_language(&code, file) != EXIT_OK)
+		return EXIT_NOT_RUN;
 	if (!code.language && !code.context)
 		code.language = code_language(file, code.code);
 	if (!code.language && !code.context)

@@ -74,6 +74,9 @@ int code_context_new(const struct globals *globals, const char *id,
  */
 int code_context_find(const struct globals *globals, const char *id, const char *wanted,
 		      struct arena *arena, struct code_context *ret);
+/* Its language alone. -EDESTADDRREQ: there is none of that ID, and `err` says so. */
+int code_context_language(const struct globals *globals, const char *id, const char *wanted,
+			  const char **ret, struct err *err);
 /* EXIT_OK, or an exit code and a sentence. */
 int code_context_remove(const struct globals *globals, const char *id, const char *context);
 

@@ -260,6 +260,21 @@ static int show_answer(struct calling *c, const struct answer *answer)
 	return code;
 }
 
+/* That there is no such context is told in our words: the API's are of its own requests. */
+static void tell_failure(const struct calling *c, const struct answer *answer, int r,
+			 const struct err *err)
+{
+	const struct code_call *call = c->call;
+	const char *language;
+	struct err own;
+
+	if (r == -EREMOTEIO && answer->status == 404 && call->context &&
+	    code_context_language(call->globals, call->id, call->context, &language, &own) ==
+		    -EDESTADDRREQ)
+		err = &own;
+	client_failed(call->globals, answer, r, err);
+}
+
 static int finish(struct calling *c, const struct answer *answer, int r, const struct err *err)
 {
 	if (r == -EPIPE)
@@ -269,7 +284,7 @@ static int finish(struct calling *c, const struct answer *answer, int r, const s
 	if (r == -EPROTO)
 		screen_error("an event cannot be understood (is it berthd's?)");
 	else if (r < 0 && !c->is_told)
-		client_failed(c->call->globals, answer, r, err);
+		tell_failure(c, answer, r, err);
 	if (r < 0)
 		return EXIT_NOT_RUN;
 	return c->code < 0 ? show_answer(c, answer) : c->code;

@@ -183,27 +183,61 @@ static int pick(const struct json_objects *list, const char *wanted, struct code
 		       screen_text(str_of(wanted)).text);
 }
 
+struct listing {
+	struct arena *arena;
+	struct answer answer;
+	struct json_objects contexts; /* struct known */
+};
+
+static int list(const struct globals *globals, const char *id, struct listing *ret, struct err *err)
+{
+	char path[SANDBOX_PATH_MAX];
+	int r = sandbox_path(id, "/context", path, err);
+
+	if (r == 0)
+		r = client_get(globals, path, &ret->answer, err);
+	if (r == 0)
+		r = json_parse(ret->arena,
+			       (struct str){buf_at(&ret->answer.body), buf_len(&ret->answer.body)},
+			       list_fields, &ret->contexts, err);
+	return r;
+}
+
 int code_context_find(const struct globals *globals, const char *id, const char *wanted,
 		      struct arena *arena, struct code_context *ret)
 {
-	cleanup(answer_close) struct answer answer;
-	char path[SANDBOX_PATH_MAX];
-	struct json_objects list = {0};
+	struct listing listing = {.arena = arena};
 	struct err err;
-	int r = sandbox_path(id, "/context", path, &err);
+	int r;
 
-	answer_init(&answer);
+	answer_init(&listing.answer);
+	r = list(globals, id, &listing, &err);
 	if (r == 0)
-		r = client_get(globals, path, &answer, &err);
+		r = pick(&listing.contexts, wanted, ret, &err);
+	if (r < 0)
+		client_failed(globals, &listing.answer, r, &err);
+	answer_close(&listing.answer);
+	return r < 0 ? EXIT_NOT_RUN : EXIT_OK;
+}
+
+int code_context_language(const struct globals *globals, const char *id, const char *wanted,
+			  const char **ret, struct err *err)
+{
+	struct arena arena;
+	struct listing listing = {.arena = &arena};
+	struct code_context found;
+	int r;
+
+	arena_init(&arena, SANDBOX_ARENA_MAX);
+	answer_init(&listing.answer);
+	r = list(globals, id, &listing, err);
 	if (r == 0)
-		r = json_parse(arena, (struct str){buf_at(&answer.body), buf_len(&answer.body)},
-			       list_fields, &list, &err);
+		r = pick(&listing.contexts, wanted, &found, err);
 	if (r == 0)
-		r = pick(&list, wanted, ret, &err);
-	if (r == 0)
-		return EXIT_OK;
-	client_failed(globals, &answer, r, &err);
-	return EXIT_NOT_RUN;
+		*ret = found.language;
+	answer_close(&listing.answer);
+	arena_close(&arena);
+	return r;
 }
 
 int code_context_remove(const struct globals *globals, const char *id, const char *context)

@@ -94,7 +94,7 @@ static bool is_version_of(struct str program, const char *name)
 	return true;
 }
 
-const char *code_language(const char *file, struct str code)
+const char *code_language_told(const char *file, struct str code)
 {
 	const char *ending = ending_of(file);
 	struct str program = interpreter_of(code);
@@ -105,6 +105,16 @@ const char *code_language(const char *file, struct str code)
 	for (size_t i = 0; program.len && i < array_len(interpreters); i++)
 		if (is_version_of(program, interpreters[i].program))
 			return kernel_language_name(interpreters[i].language);
+	return NULL;
+}
+
+const char *code_language(const char *file, struct str code)
+{
+	const char *told = code_language_told(file, code), *ending = ending_of(file);
+	struct str program = interpreter_of(code);
+
+	if (told)
+		return told;
 	if (!program.len && !*ending)
 		return kernel_language_name(KERNEL_PYTHON);
 	usage_error("no language is known by `%s`: say --lang python, javascript, typescript or "

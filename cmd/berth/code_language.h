@@ -4,6 +4,9 @@
 
 #include "base/str.h"
 
+/* By the ending of the file's name, else by the #! line. NULL: it tells none that we know. */
+const char *code_language_told(const char *file, struct str code);
+
 /*
  * By the ending of the file's name, else by the #! line, else Python; `file` is NULL for standard
  * input. NULL: it names what we do not know, and that was said.

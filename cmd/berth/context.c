@@ -114,6 +114,20 @@ static int print_id(struct haul *haul)
 	return r;
 }
 
+/* That there is one is told in our words: the API's are of its own requests. */
+static int explain(struct haul *haul, const struct call *call, int r)
+{
+	const char *context = call->arg_count > 2 ? call->args[2] : NULL, *language;
+	struct err err;
+
+	if (r != -EREMOTEIO || haul->answer.status != 409 || !context ||
+	    code_context_language(haul->globals, call->args[1], context, &language, &err) < 0)
+		return r;
+	return err_set(&haul->err, r, ERR_CONFLICT,
+		       "there is a context `%s` already: `berth context rm %s %s` removes it",
+		       context, call->args[1], context);
+}
+
 static int create(const struct call *call)
 {
 	struct haul haul;
@@ -125,7 +139,7 @@ static int create(const struct call *call)
 	if (r == 0)
 		r = make_body(&haul, call);
 	if (r == 0)
-		r = haul_ask(&haul, "POST");
+		r = explain(&haul, call, haul_ask(&haul, "POST"));
 	if (r == 0)
 		r = call->globals->json ? haul_print_answer(&haul) : print_id(&haul);
 	code = haul_finish(&haul, r);

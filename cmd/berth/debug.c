@@ -12,6 +12,8 @@ enum { DEBUG_ENV, DEBUG_CWD, DEBUG_USER, DEBUG_TIMEOUT, DEBUG_STDIN, DEBUG_PROFI
 #define EXIT_UNREADABLE   126
 #define EXIT_MISSING      127
 
+#define LIMIT_MAX_MS (24ULL * 24 * 3600 * 1000) /* what is more, node's timers take for nothing */
+
 /* Under the inspector node looks for the script only when a debugger has come. */
 static const char find[] =
 	"const fs = require('node:fs'), path = require('node:path');\n"
@@ -62,8 +64,9 @@ static int run(const struct call *call)
 		usage_error("which script of which sandbox? berth debug ID SCRIPT [ARG...]");
 		return EXIT_NOT_RUN;
 	}
-	if (limit && (!dir || duration_parse(str_of(limit), &limit_ms) < 0 || !limit_ms)) {
-		usage_error(dir ? "--for wants a duration such as 30s or 10m"
+	if (limit && (!dir || duration_parse(str_of(limit), &limit_ms) < 0 || !limit_ms ||
+		      limit_ms > LIMIT_MAX_MS)) {
+		usage_error(dir ? "--for wants a duration such as 30s or 10m, of 24d at most"
 				: "--for is how long to profile: it goes with --profile");
 		return EXIT_NOT_RUN;
 	}
@@ -87,7 +90,7 @@ static const struct flag flags[] = {
 	[DEBUG_TIMEOUT] = { "--timeout", "DURATION",   "with --profile: kill it after so long, which leaves none" },
 	[DEBUG_STDIN]   = { "--stdin",   NULL,         "with --profile: pass our standard input on", "-i" },
 	[DEBUG_PROFILE] = { "--profile", "FOLDER",     "run it, and leave a CPU profile and a heap snapshot here" },
-	[DEBUG_FOR]     = { "--for",     "DURATION",   "with --profile: have it exit after so long" },
+	[DEBUG_FOR]     = { "--for",     "DURATION",   "with --profile: have it exit after so long; what does not hear that is killed" },
 	{ NULL },
 };
 

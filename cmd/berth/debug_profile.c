@@ -17,19 +17,64 @@
 
 #define PLACE_MAX 64
 
+/* From --for to the end by all means: node may have a large snapshot to write. */
+#define END_MS 60000
+
 /*
  * Read by node before the script. Workers and forked children read it as well: each process has its
  * own files, of which the first thread's is the one that counts.
  */
 static const char preload[] = "'use strict';\n"
-			      "const { isMainThread } = require('node:worker_threads');\n"
+			      "const { isMainThread, Worker } = require('node:worker_threads');\n"
+			      "const limit = %" PRIu64 ", place = '%s';\n"
 			      "if (isMainThread) {\n"
-			      "  const limit = %" PRIu64 ";\n"
 			      "  const write = require('node:v8').writeHeapSnapshot;\n"
-			      "  const name = `%s/out/Heap.${process.pid}.heapsnapshot`;\n"
-			      "  process.on('exit', () => write(name));\n"
-			      "  if (limit) setTimeout(() => process.exit(), limit).unref();\n"
+			      "  const name = `${place}/out/Heap.${process.pid}.heapsnapshot`;\n"
+			      "  const over = new Int32Array(new SharedArrayBuffer(4));\n"
+			      "  process.on('exit', () => { over[0] = 1; write(name); });\n"
+			      "  if (limit) end(over);\n"
 			      "}\n";
+
+/*
+ * Ends the script after so long. A timer is not called while code runs that never yields: a thread
+ * of ours has the debugger stop it wherever it is, and call exit there. What does not even hear
+ * that, as it waits for a child for example, is killed. As long as that debugger is connected,
+ * which it has to be, node's last words are that it waits for its end: nobody is to read them.
+ */
+static const char preload_end[] =
+	"function end(over) {\n"
+	"  const { closeSync, openSync } = require('node:fs'), { exit } = process;\n"
+	"  const key = Symbol.for('berth.end');\n"
+	"  const hush = () => { closeSync(2); openSync('/dev/null', 'w'); };\n"
+	"  const value = () => { process.on('exit', hush); exit.call(process); };\n"
+	"  Object.defineProperty(globalThis, key, { value });\n"
+	"  setTimeout(() => exit.call(process), limit).unref();\n"
+	"  const options = { eval: true, execArgv: [], workerData: { limit, over } };\n"
+	"  const thread = new Worker(`(${watch})()`, options);\n"
+	"  thread.on('error', () => {});\n"
+	"  thread.unref();\n"
+	"}\n"
+	"function watch() {\n"
+	"  const { limit, over } = require('node:worker_threads').workerData;\n"
+	"  const { Session } = require('node:inspector'), session = new Session();\n"
+	"  const expression = \"globalThis[Symbol.for('berth.end')]()\";\n"
+	"  session.on('Debugger.paused', ({ params: { callFrames: [top] } }) => {\n"
+	"    const callFrameId = top?.callFrameId;\n"
+	"    session.post('Debugger.evaluateOnCallFrame', { callFrameId, expression });\n"
+	"  });\n"
+	"  setTimeout(() => {\n"
+	"    if (over[0]) return;\n"
+	"    session.connectToMainThread();\n"
+	"    session.post('Debugger.enable');\n"
+	"    session.post('Debugger.pause');\n"
+	"  }, limit + 500);\n"
+	"  setTimeout(() => {\n"
+	"    if (over[0]) return;\n"
+	"    require('node:fs').writeSync(2, 'berth: the script did not exit after --for, '\n"
+	"      + 'and is killed: that leaves no profile\\n');\n"
+	"    process.kill(process.pid, 'SIGKILL');\n"
+	"  }, limit + 10000);\n"
+	"}\n";
 
 struct profile {
 	struct command *command;
@@ -100,7 +145,8 @@ static int put_preload(struct haul *haul, const struct profile *p)
 	struct remote file;
 	int r;
 
-	if (fd < 0 || dprintf(fd, preload, p->limit_ms, p->place) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+	if (fd < 0 || dprintf(fd, preload, p->limit_ms, p->place) < 0 ||
+	    dprintf(fd, "%s", preload_end) < 0 || lseek(fd, 0, SEEK_SET) < 0)
 		return haul_fail(haul, -EIO, "cannot make a file: %m");
 	set_remote(p, "/preload.cjs", &file);
 	r = remote_target(&file, "file", &haul->target);
@@ -205,6 +251,7 @@ static int run_script(struct profile *p)
 	struct command *command = p->command;
 	char *const *words = command->argv;
 	size_t count = command->argc;
+	uint64_t timeout_ms = command->timeout_ms;
 	char dir[PLACE_MAX * 2], file[PLACE_MAX * 2];
 	cleanup_free char **argv = calloc(count + 7, sizeof(*argv));
 	char *own[] = {(char *)"node", (char *)"--cpu-prof", dir, (char *)"-r", file, (char *)"--"};
@@ -218,7 +265,11 @@ static int run_script(struct profile *p)
 	memcpy(argv + array_len(own), words, count * sizeof(*argv));
 	command->argv = argv;
 	command->argc = count + array_len(own);
+	/* Also if it stays in what it does at its exit. */
+	if (p->limit_ms && (!timeout_ms || timeout_ms > p->limit_ms + END_MS))
+		command->timeout_ms = p->limit_ms + END_MS;
 	code = command_run(command);
+	command->timeout_ms = timeout_ms;
 	command->argv = words;
 	command->argc = count;
 	return code;

@@ -10,8 +10,8 @@
 #include "base/cleanup.h"
 #include "cmd/berth/client.h"
 #include "cmd/berth/running.h"
-#include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
+#include "cmd/berth/stop_all.h"
 
 #define TIMEOUT_DEFAULT_S 60
 #define TIMEOUT_MAX_S     86400
@@ -240,42 +240,6 @@ static void report(const struct globals *globals, const char *path, bool is_abse
 		printf("berthd (pid %d) has stopped\n", (int)pid);
 }
 
-/* One that stands still is left alone; one that is gone by now needs no stopping either. */
-static int stop_one(void *arg, const struct sandbox_info *info)
-{
-	const struct globals *globals = arg;
-	struct answer answer;
-	struct err err;
-	int r;
-
-	if (str_eq(info->state, STR("cold")) || str_eq(info->state, STR("failed")))
-		return 0;
-	answer_init(&answer);
-	r = sandbox_stop(globals, info->id.at, &answer, &err);
-	if (r < 0 && answer.status == 404)
-		r = 0;
-	if (r < 0)
-		screen_error("cannot stop %s: %s", screen_text(info->id).text, err.sentence);
-	answer_close(&answer);
-	return r < 0 ? -ECANCELED : 0;
-}
-
-/* EXIT_OK also when there is no daemon: that is found out, and said, later. */
-static int stop_sandboxes(const struct globals *globals)
-{
-	const struct sandbox_visitor visitor = {.sandbox = stop_one, .arg = (void *)globals};
-	struct answer answer;
-	struct err err;
-	int r;
-
-	answer_init(&answer);
-	r = sandbox_each(globals, &visitor, &answer, &err);
-	if (r < 0 && r != -ECANCELED && !client_is_absent(r))
-		screen_error("cannot list the sandboxes: %s", err.sentence);
-	answer_close(&answer);
-	return r == 0 || client_is_absent(r) ? EXIT_OK : EXIT_FAILED;
-}
-
 static int run(const struct call *call)
 {
 	struct job job = {.globals = *call->globals};
@@ -289,7 +253,7 @@ static int run(const struct call *call)
 		return usage_error("--timeout wants seconds, from 1 to %d", TIMEOUT_MAX_S);
 	r = client_paths(&job.globals, &job.paths, &err);
 	/* A daemon that is to take its sandboxes along stays until they are down. */
-	if (r == 0 && call->values[DOWN_STOP_ALL] && stop_sandboxes(call->globals) != EXIT_OK)
+	if (r == 0 && call->values[DOWN_STOP_ALL] && stop_all(call->globals) != EXIT_OK)
 		return EXIT_FAILED;
 	job.deadline_ms = now_ms() + (int64_t)job.timeout_s * 1000;
 	if (r == 0)
@@ -306,13 +270,13 @@ static int run(const struct call *call)
 /* clang-format off */
 static const struct flag flags[] = {
 	[DOWN_TIMEOUT]  = { "--timeout",  "SECONDS", "how long to wait for its end (60)" },
-	[DOWN_STOP_ALL] = { "--stop-all", NULL,      "stop all sandboxes first; their disks stay" },
+	[DOWN_STOP_ALL] = { "--stop-all", NULL,      "first cancel all runs and stop all sandboxes; their disks stay" },
 	{ NULL },
 };
 
 static const struct example examples[] = {
 	{ "berth down",                             "stop the daemon of this user" },
-	{ "berth down --stop-all",                  "and all sandboxes before it" },
+	{ "berth down --stop-all",                  "and all runs and sandboxes before it" },
 	{ "berth down --state-dir /tmp/b --run-dir /tmp/b/run",        "stop another one" },
 	{ "berth down --timeout 300",               "give its requests more time to finish" },
 	{ NULL },

@@ -23,12 +23,16 @@ class CodeApi(Api):
     def __init__(self, listener):
         self.calls, self.contexts, self.says, self.end = [], [], [], {"reason": "completed"}
         self.wait, self.gone, self.runs, self.breaks, self.listed = False, threading.Event(), {}, False, []
+        self.refusal = None  # (status, body): what code and new contexts are answered
         super().__init__(listener)
 
     def route(self, client, request):
         parts = request.path.strip("/").split("/")
         if parts[:2] == ["v1", "runs"]:
             return self.run(client, request, parts[2:])
+        if self.refusal and request.method == "POST" and parts[3:] in (["code"], ["context"]):
+            request.body()
+            return client.answer(*self.refusal)
         if parts[3:] == ["code"]:
             return self.code(client, request)
         if parts[3:] == ["context"] and request.method == "GET":

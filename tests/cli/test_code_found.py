@@ -249,6 +249,50 @@ def languages(place):
     equal(place.run("code", "-c", "work", "box", "foo.rb").returncode, 0, "a context has its language")
 
 
+LISTED = [{"id": "web", "language": "javascript", "cwd": "/workspace"}, {"id": "typed", "language": "typescript", "cwd": "/workspace"}]
+
+
+def told_language(place):
+    """Code that says what it is does not run as another language because a context has that; --lang is to say so."""
+    api = serve(place)
+    api.listed = LISTED
+    for name, text in (("a.py", "1"), ("b", "#!/usr/bin/env python3\n1"), ("c.sh", "1"), ("d.ts", "1")):
+        r = place.run("code", "-c", "web", "box", put(place, name, text))
+        equal((r.returncode, r.stdout, api.calls, r.stderr.count("\n")), (125, "", [], 1), r.stderr)
+        check(name in r.stderr and "`web` is of javascript" in r.stderr and "--lang" in r.stderr, r.stderr)
+    for context, name, text, more, sent in (("web", "e.js", "1", [], None), ("typed", "e.js", "1", [], None), ("typed", "d.ts", "1", [], None),
+                                            ("web", "f", "1", [], None), ("web", "g.rb", "1", [], None), ("web", "a.py", "1", ["-l", "js"], "javascript")):
+        r = place.run("code", *more, "-c", context, "box", put(place, name, text))
+        equal((r.returncode, r.stderr, api.calls.pop().get("language")), (0, "", sent), (context, name))
+    r = place.run("code", "-c", "web", "box", input="1")
+    equal((r.returncode, api.calls.pop()), (0, {"code": "1", "context": "web"}), r.stderr)
+    r = place.run("code", "-c", "web", "box", input="#!/usr/bin/python3\n1")
+    equal((r.returncode, "standard input is python" in r.stderr, api.calls), (125, True, []), r.stderr)
+
+
+def absent_context(place):
+    """One that is not there, or is already, is told by the words of `berth`; the API's are for --json."""
+    api = serve(place)
+    api.listed = LISTED
+    put(place, "a.py", "1")
+    missing = "berth: there is no context `nope`: `berth context ls` lists them, and `berth context create` makes one\n"
+    api.refusal = 404, {"error": "the sandbox has no such context: GET .../context lists them", "code": "not_found"}
+    for line in (["-c", "nope", "box", "a.py"], ["-c", "nope", "box"], ["--json", "-c", "nope", "box", "a.py"], ["-l", "js", "-c", "nope", "box"]):
+        r = place.run("code", *line, input="1")
+        equal((r.returncode, r.stderr, "not_found" in r.stdout), (125, missing, "--json" in line), line)
+    equal(place.run("repl", "-c", "nope", "box").stderr, missing)
+    r = place.run("code", "-l", "js", "-c", "web", "box", input="1")
+    equal((r.returncode, "no such context" in r.stderr), (125, True), "gone, and back by now")
+    api.refusal = 409, {"error": "a context of that ID is there already; DELETE removes it", "code": "conflict"}
+    for line in (["box", "web"], ["--json", "box", "web"]):
+        r = place.run("context", "create", "-l", "js", *line)
+        equal((r.returncode, "conflict" in r.stdout, r.stderr), (1, "--json" in line,
+              "berth: there is a context `web` already: `berth context rm box web` removes it\n"))
+    api.refusal = 409, {"error": "the sandbox has 32 contexts: delete one first", "code": "conflict"}
+    for line in (["box"], ["box", "more"]):
+        equal(place.run("context", "create", *line).stderr, "berth: the sandbox has 32 contexts: delete one first (conflict)\n", line)
+
+
 if __name__ == "__main__":
-    main([("languages that are not known", languages), ("commands of bash", bash), ("regular expressions", javascript), ("how long code may be", sizes),
+    main([("code that tells its language", told_language), ("contexts that are not there", absent_context), ("languages that are not known", languages), ("commands of bash", bash), ("regular expressions", javascript), ("how long code may be", sizes),
           ("said once", said_once), ("cancelled or over", cancelled), ("contexts", contexts), ("NUL", nul), ("many pictures", many_pictures), ("exit codes of runs", run_codes), ("no daemon", no_daemon), ("exit codes in the help", told_codes)])

@@ -4,13 +4,15 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 from harness import check, equal, main
 
 
-def up(place):
-    place.use_daemon("real")
-    r = place.run("up", *place.daemon_flags())
+def up(place, *more):
+    if not os.path.exists(place.path("berthd")):
+        place.use_daemon("real")
+    r = place.run("up", *place.daemon_flags(), *more)
     equal((r.returncode, r.stderr), (0, ""), r.stdout)
     place.env["BERTH_SOCKET"] = place.daemon_socket()
 
@@ -175,6 +177,78 @@ def prunes(place):
     equal(place.run("ls", "-q").stdout, "running\n", "what is left")
 
 
+def with_pool(test):
+    """A daemon that does one run at a time, and keeps a sandbox warm for the next."""
+    def wrapped(place):
+        with open(place.path("config.json"), "w", encoding="utf-8") as file:
+            json.dump({"pool": {"size": 1, "languages": ["python"]}, "max_runs": 1, "preview": "none"}, file)
+        up(place, "--config", place.path("config.json"))
+        try:
+            test(place)
+        finally:  # of one that failed
+            place.run("rm", *place.run("ls", "-q", "--all").stdout.split())
+            place.run("down", "--stop-all")
+    return wrapped
+
+
+def hidden(place):
+    """The states of those that berthd has made for itself."""
+    listed = json.loads(place.run("ls", "--all", "--json").stdout)["sandboxes"]
+    return [s["state"] for s in listed if {"berth.run", "berth.pool"} & set(s["labels"])]
+
+
+def until(condition, what):
+    deadline = time.monotonic() + 60
+    while not condition():
+        check(time.monotonic() < deadline, what, "did not come to be in a minute")
+        time.sleep(0.1)
+
+
+def await_hidden(place):
+    until(lambda: "running" in hidden(place), "a sandbox of berthd's own")
+
+
+def stop_all(place):
+    """Runs at work, runs that wait, and the warm pool end; what is somebody's own is stopped, and keeps its disk."""
+    equal(place.run("exec", "own", "sh", "-c", "echo kept >/workspace/file").returncode, 0)
+    await_hidden(place)
+    runs = [subprocess.Popen([place.berth, "code", "--run"], env=place.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            for _ in range(3)]
+    for process in runs:
+        process.stdin.write(b"import time\nprint('on', flush=True)\ntime.sleep(1000)")
+        process.stdin.close()
+    until(lambda: sorted(line.split()[1] for line in place.run("runs").stdout.splitlines()[1:]) == ["queued", "queued", "running"], "three runs")
+    await_hidden(place)
+    r = place.run("down", "--stop-all")
+    equal((r.returncode, r.stderr), (0, ""), r.stdout)
+    for process in runs:
+        equal(process.wait(60), 125, process.stderr.read())
+        process.stdout.close()
+        process.stderr.close()
+    up(place)
+    equal(place.run("ls", "-q", "--all").stdout, "own\n")
+    equal(json.loads(place.run("inspect", "--json", "own").stdout)["state"], "cold")
+    equal([line.split()[1] for line in place.run("runs").stdout.splitlines()[1:]], ["cancelled"] * 3)
+    equal(place.run("exec", "own", "cat", "/workspace/file").stdout, "kept\n")
+    equal(place.run("rm", "own").returncode, 0)
+    equal(place.run("down").returncode, 0)
+
+
+def removal(place):
+    """As README has it, with a pool that fills itself again meanwhile."""
+    equal(place.run("exec", "own", "true").returncode, 0)
+    await_hidden(place)
+    r = subprocess.run(["sh", "-c", "berth ls -q --all | xargs -r berth rm"], env={**place.env, "PATH": f"{place.dir}:{place.env['PATH']}"},
+                       capture_output=True, text=True, timeout=120, check=False)
+    equal((r.returncode, r.stderr, "own\n" in r.stdout), (0, "", True))
+    await_hidden(place)
+    r = place.run("down", "--stop-all")
+    equal((r.returncode, r.stderr), (0, ""), r.stdout)
+    up(place)
+    equal(place.run("ls", "-q", "--all").stdout, "", "what is left")
+    equal(place.run("down").returncode, 0)
+
+
 main([
     ("python in a sandbox that is gone afterwards", with_daemon(hello)),
     ("run --rm that is killed", with_daemon(killed)),
@@ -187,4 +261,6 @@ main([
     ("the disk stays over a stop and goes with rm", with_daemon(disk)),
     ("create, start, ls, inspect", with_daemon(lists)),
     ("prune", with_daemon(prunes)),
+    ("down --stop-all while there are runs and a pool", with_pool(stop_all)),
+    ("all is removed, also with a pool", with_pool(removal)),
 ])

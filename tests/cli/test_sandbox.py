@@ -460,8 +460,17 @@ def stop_all(place):
         server.put(f"s{i}", {"state": "running" if i % 2 else "cold"})
     equal(place.run("down", "--stop-all").returncode, 1)
     equal({s["state"] for s in server.sandboxes.values()}, {"cold"})
-    equal([p for m, p in server.requests if m == "POST"],
+    equal([p for m, p in server.requests if m == "POST" and "/sandbox/" in p],
           ["/v1/sandbox/s1/sleep", "/v1/sandbox/s3/sleep"])
+    # What a run has, by its label and its name, is thrown away; either alone is somebody's own.
+    warm, own = (f"run-{letter * 26}" for letter in "ab")
+    server.put(warm, {"state": "running", "labels": {"berth.pool": "python"}})
+    server.put(own, {"state": "running"})
+    server.put("labelled", {"state": "running", "labels": {"berth.run": warm}})
+    server.requests.clear()
+    equal(place.run("down", "--stop-all").returncode, 1)
+    equal((warm in server.sandboxes, server.sandboxes[own]["state"], server.sandboxes["labelled"]["state"]), (False, "cold", "cold"))
+    equal([p for m, p in server.requests if m == "DELETE"], [f"/v1/sandbox/{warm}"])
     r = place.run("--socket", place.path("none.sock"), "down", "--stop-all")
     equal(r.returncode, 0, r.stderr)
 

@@ -67,7 +67,15 @@ def test_contexts(g):
     equal(code(g, 'echo "$PWD $A"; A=d', "-c", "own"), (0, "/tmp b c\n", ""))
     equal(code(g, 'echo "$A"', "-c", "own"), (0, "d\n", ""), "one lasts that was made so")
     r = berth(g, "context", "create", "a", "own")
-    equal((r.returncode, r.stdout), (1, ""), r.stderr)
+    equal((r.returncode, r.stdout, r.stderr), (1, "", "berth: there is a context `own` already: `berth context rm a own` removes it\n"))
+    with open(os.path.join(here(g), "a.py"), "w", encoding="utf-8") as file:
+        file.write("echo 1")
+    r = berth(g, "code", "-c", "own", "a", "a.py")
+    equal((r.returncode, r.stdout, "a.py is python, and the context `own` is of bash" in r.stderr), (125, "", True), r.stderr)
+    r = berth(g, "code", "-l", "bash", "-c", "own", "a", "a.py")
+    equal((r.returncode, r.stdout, r.stderr), (0, "1\n", ""), "as it is said to be")
+    r = berth(g, "code", "-l", "python", "-c", "own", "a", text="1")
+    equal((r.returncode, "language is bash, and not python" in r.stderr), (125, True), r.stderr)
     equal(berth(g, "context", "rm", "a", "own").returncode, 0)
 
 
@@ -82,7 +90,9 @@ def test_ends(g):
     equal((status, out, err.count("berth: ")), (124, "caught\n7\n", 1), err)
     status, out, err = code(g, "import os\nos._exit(7)")
     equal((status, out, err.count("berth: ")), (7, "", 1), err)
-    equal(code(g, "1", "-c", "nobody")[0], 125)
+    told = "there is no context `nobody`: `berth context ls` lists them, and `berth context create` makes one"
+    equal(code(g, "1", "-c", "nobody"), (125, "", f"berth: {told}\n"))
+    equal(code(g, "1", "-c", "nobody", name="none"), (125, "", 'berth: there is no sandbox "none" (not_found)\n'))
     r = berth(g, "code", "--json", "a", text="1 + 1")
     told = json.loads(r.stdout)
     equal((r.returncode, told["results"][0]["text"], told["reason"]), (0, "2", "completed"), told)

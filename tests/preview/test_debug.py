@@ -181,7 +181,7 @@ def test_failures(g):
             equal(debug.end()[0], 128 + signal.SIGTERM, script)
     r = berth(g, "debug", "--env", "PATH=/nowhere", "a", "x.js")
     equal(r.returncode, 127, r.stderr)
-    for line in (["a"], [], ["--for", "1s", "a", "x.js"], ["--profile", "out", "--for", "long", "a", "x.js"], ["--stdin", "a", "x.js"]):
+    for line in (["a"], [], ["--for", "1s", "a", "x.js"], ["--profile", "out", "--for", "long", "a", "x.js"], ["--profile", "out", "--for", "30d", "a", "x.js"], ["--stdin", "a", "x.js"]):
         r = berth(g, "debug", *line)
         equal((r.returncode, r.stdout), (125, b""), line)
 
@@ -224,6 +224,27 @@ def test_profile_ends(g):
     equal(g.out("a", ["sh", "-c", "ls -A /tmp"]), "", "what is left inside")
 
 
+def test_profile_busy(g):
+    """By --for also of what never yields; of what hears nothing there is none, and that is said."""
+    busy = {"loop.js": "while (1);", "later.js": "function burn() { for (;;) try { JSON.parse('[') } catch {} }\nsetTimeout(burn, 10);",
+            "wait.js": "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);", "tick.mjs": "for (;;) await 1;"}
+    for script, text in busy.items():
+        put(g, "a", f"/workspace/{script}", text)
+        out = g.path(f"out-{script}")
+        r = berth(g, "debug", "--profile", out, "--for", "500ms", "a", script)
+        profiles, heaps, found = names(out)
+        equal((r.returncode, r.stdout, len(profiles), len(heaps), len(found)), (0, b"", 1, 1, 2), (script, r.stderr))
+        equal(r.stderr.decode(), f"CPU profile: {out}/{profiles[0]}\nheap snapshot: {out}/{heaps[0]}\n", script)
+    with open(os.path.join(g.path("out-later.js"), names(g.path("out-later.js"))[0][0]), encoding="utf-8") as file:
+        check('"burn"' in file.read(), "burn() is in it")
+    put(g, "a", "/workspace/deaf.js", "require('child_process').spawnSync('sleep', ['1000']);")
+    out = g.path("out-deaf.js")
+    r = berth(g, "debug", "--profile", out, "--for", "500ms", "a", "deaf.js")
+    equal((r.returncode, os.path.exists(out)), (137, False), r.stderr)
+    check(b"did not exit after --for" in r.stderr and b"there is no CPU profile: " in r.stderr, r.stderr)
+    equal(g.out("a", ["sh", "-c", "ls -A /tmp"]), "", "what is left inside")
+
+
 def test_profile_killed(g):
     """What a signal ends leaves what the help says, and it is said what is missing."""
     wait = "setInterval(() => {}, 100);"
@@ -256,5 +277,5 @@ def test_profile_nowhere(g):
 
 if __name__ == "__main__":
     main([test_steps, test_key, test_elsewhere, test_interrupt, test_interrupt_twice, test_interrupt_anywhere, test_failures, test_profile,
-          test_profile_ends, test_profile_killed, test_profile_nowhere],
+          test_profile_ends, test_profile_busy, test_profile_killed, test_profile_nowhere],
          lambda test: test is not test_elsewhere)
