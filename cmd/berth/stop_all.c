@@ -173,6 +173,18 @@ static int round_of(struct stopping *s)
 	return r;
 }
 
+/* The daemon goes on, and so does its pool. */
+static int give_up(const struct globals *globals)
+{
+	struct stopping s = {.globals = globals};
+	cleanup(answer_close) struct answer answer;
+	struct err unused;
+
+	answer_init(&answer);
+	(void)ask(&s, "POST", "/v1/pool/prime", &answer, &unused); /* 409: there is none */
+	return EXIT_FAILED;
+}
+
 int stop_all(const struct globals *globals)
 {
 	for (unsigned i = 0; i < ROUNDS_MAX; i++) {
@@ -180,11 +192,11 @@ int stop_all(const struct globals *globals)
 		int r = round_of(&s);
 
 		if (s.failed)
-			return EXIT_FAILED;
+			return give_up(globals);
 		/* That there is no daemon is found out, and said, later. */
 		if (r < 0 || !s.passing)
 			return EXIT_OK;
 	}
 	screen_error("new runs are begun all the time: stop who begins them, and try again");
-	return EXIT_FAILED;
+	return give_up(globals);
 }

@@ -30,7 +30,7 @@ class Client(threading.Thread):
         self.rng, self.over = random.Random(f"{run.seed} {number}"), run.over
         self.shared, self.own = shared, [Box(f"c{number}-{i}", False) for i in range(OWN)]
         self.counts, self.serial, self.generations, self.error = {}, 0, {}, None
-        self.records = []  # of runs, with their keys: (key, the record)
+        self.records = []  # of runs, with their keys: (key, a number, the record)
 
     def run(self):
         try:

@@ -114,7 +114,7 @@ def test_key_later(g):
     one = post(g, code, Idempotency_Key="k").json()
     made = [g.request("POST", path, body, Idempotency_Key="k").json()["id"] for path, body in places]
     connection = g.connect()
-    slow = "import uuid, time\ntime.sleep(1)\nstr(uuid.uuid4())"
+    slow = "import uuid, time\ntime.sleep(5)\nstr(uuid.uuid4())"
     connection.request("POST", "/v1/runs", json.dumps({"code": slow, "language": "python"}), {"Idempotency-Key": "l"})
     until(lambda: any(r["status"] == "running" for r in g.get("/v1/runs").json()["runs"]), "the run to begin")
     connection.close()

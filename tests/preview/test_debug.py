@@ -227,7 +227,8 @@ def test_profile_ends(g):
 def test_profile_busy(g):
     """By --for also of what never yields; of what hears nothing there is none, and that is said."""
     busy = {"loop.js": "while (1);", "later.js": "function burn() { for (;;) try { JSON.parse('[') } catch {} }\nsetTimeout(burn, 10);",
-            "wait.js": "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);", "tick.mjs": "for (;;) await 1;"}
+            "wait.js": "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);", "tick.mjs": "for (;;) await 1;",
+            "vm.js": "require('vm').runInNewContext('for(;;);')"}
     for script, text in busy.items():
         put(g, "a", f"/workspace/{script}", text)
         out = g.path(f"out-{script}")
