@@ -14,30 +14,13 @@
 #define FEED_MAX    (64 * 1024) /* of an order at once */
 #define DRAIN_MS    100
 #define UNREAD_MS   10000 /* that others wait for a client that does not read, and has no timeout */
-#define CROWD_MS    100   /* so often, and so many times, until what was interrupted is gone */
+#define PAUSED_MS   1000  /* so often while others wait for a client that does not read */
+#define PAUSED_MAX  (1024 * 1024)
+#define CROWD_MS    100 /* so often, and so many times, until what was interrupted is gone */
 #define CROWD_LOOKS 20
 #define LOOK_MS     10 /* so often, and so many times, until what it had reported is read */
 #define LOOKS       20
 #define DEAF_MS     1000 /* from its closed stdin to its end, which comes by another way */
-
-static const char *const reason_names[] = {
-	[CONTEXT_COMPLETED] = "completed",
-	[CONTEXT_INTERRUPTED] = "interrupted",
-	[CONTEXT_TIMEOUT] = "timeout",
-	[CONTEXT_OOM] = "oom",
-	[CONTEXT_CPU_LIMIT] = "cpu_limit",
-	[CONTEXT_EXITED] = "exited",
-	[CONTEXT_VIOLATION] = "security_violation",
-	[CONTEXT_BAD_REPORT] = "bad_report",
-	[CONTEXT_KILLED] = "killed",
-	[CONTEXT_NOT_STARTED] = "not_started",
-	[CONTEXT_LOST] = "lost",
-};
-
-const char *context_reason_name(enum context_reason reason)
-{
-	return reason_names[reason];
-}
 
 /* --- its end --- */
 
@@ -156,50 +139,6 @@ void context_call_drained(struct context *c)
 {
 	if (c->state == CONTEXT_BUSY && c->is_done)
 		finish_alone(c);
-}
-
-void context_end_of(const struct exec_end *end, struct context_end *ret)
-{
-	/* clang-format off */
-	static const enum context_reason reasons[EXEC_REASON_COUNT] = {
-		[EXEC_EXITED]      = CONTEXT_EXITED,
-		[EXEC_SIGNALED]    = CONTEXT_EXITED,
-		[EXEC_TIMEOUT]     = CONTEXT_TIMEOUT,
-		[EXEC_OOM]         = CONTEXT_OOM,
-		[EXEC_KILLED]      = CONTEXT_KILLED,
-		[EXEC_NOT_STARTED] = CONTEXT_NOT_STARTED,
-		[EXEC_LOST]        = CONTEXT_LOST,
-		[EXEC_CPU_LIMIT]   = CONTEXT_CPU_LIMIT,
-		[EXEC_VIOLATION]   = CONTEXT_VIOLATION,
-	};
-	/* clang-format on */
-
-	ret->reason = reasons[end->reason];
-	ret->exit_code = end->exit_code;
-	ret->signal = end->signal;
-	if (end->reason == EXEC_LOST && end->oom_suspected) {
-		ret->reason = CONTEXT_OOM; /* with its sandbox's first process */
-		ret->signal = SIGKILL;
-	}
-	memcpy(ret->message, end->message, sizeof(ret->message));
-	if (ret->message[0])
-		return;
-	if (end->oom_suspected)
-		snprintf(ret->message, sizeof(ret->message), "%s",
-			 "its interpreter was killed, perhaps for want of memory: the next call "
-			 "gets a fresh one");
-	else if (ret->reason == CONTEXT_OOM)
-		snprintf(ret->message, sizeof(ret->message), "%s",
-			 "the sandbox ran out of memory, and the kernel killed its interpreter; "
-			 "what that had started was ended, too: raise limits.memory; the next call "
-			 "gets a fresh one");
-	else if (ret->reason == CONTEXT_VIOLATION)
-		snprintf(ret->message, sizeof(ret->message), "%s",
-			 "the code made a system call that is forbidden here, and its interpreter "
-			 "was killed: the next call gets a fresh one");
-	else if (ret->reason == CONTEXT_EXITED)
-		snprintf(ret->message, sizeof(ret->message), "%s",
-			 "the code ended its interpreter: the next call gets a fresh one");
 }
 
 /* By somebody outside. */
@@ -335,6 +274,33 @@ static void interrupt(struct context *c)
 		look(c);
 }
 
+/*
+ * Others wait, and the call has no time limit of its own: it may have ended, and only its client
+ * does not read what it has printed. Its end is behind all its reports, so these are read, and overtake
+ * what it has printed: one pipe full of them, and no more until its client reads again.
+ */
+static void look_for_end(struct context *c)
+{
+	if (!c->is_paused || list_is_empty(&c->queue) ||
+	    c->kernel->reported - c->reported_before >= PAUSED_MAX)
+		return;
+	uv_timer_start(&c->timer, context_on_timer, PAUSED_MS, 0);
+	exec_pull_paused_reports(c->kernel->exec);
+}
+
+static bool is_without_end(const struct context *c)
+{
+	return c->state == CONTEXT_BUSY && c->is_paused && !c->is_done && c->call &&
+	       !c->call->timeout_ms && !c->signals && !c->is_signal_due && !c->looks_left &&
+	       !c->is_deaf;
+}
+
+static void await_end(struct context *c)
+{
+	if (is_without_end(c) && !list_is_empty(&c->queue))
+		uv_timer_start(&c->timer, context_on_timer, PAUSED_MS, 0);
+}
+
 static void end_deaf(struct context *c)
 {
 	kernel_end(c, CONTEXT_BAD_REPORT,
@@ -359,6 +325,8 @@ void context_call_late(struct context *c)
 		look(c);
 	} else if (c->is_deaf && !c->signals) {
 		end_deaf(c);
+	} else if (!c->signals && !(c->call && c->call->timeout_ms)) {
+		look_for_end(c);
 	} else if (!c->signals) {
 		c->is_timed_out = true;
 		interrupt(c);
@@ -494,6 +462,7 @@ int context_enter(struct context *context, struct context_call *call, struct err
 	list_append(&context->queue, &call->link);
 	context->queue_len++;
 	call->context = context;
+	await_end(context);
 	context_step(context);
 	return 0;
 }
@@ -565,7 +534,9 @@ void context_pause(struct context_call *call)
 	if (!is_running(call) || c->is_dropping || c->is_paused || !c->kernel || c->signals)
 		return;
 	c->is_paused = true;
+	c->reported_before = c->kernel->reported;
 	exec_pause(c->kernel->exec);
+	await_end(c);
 }
 
 void context_resume(struct context_call *call)

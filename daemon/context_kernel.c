@@ -246,6 +246,7 @@ static ssize_t on_pull(void *arg, enum exec_stream stream, int fd)
 	if (stream == EXEC_STDERR)
 		look_for_heap(k, s);
 	if (stream == EXEC_REPORTS) {
+		k->reported += s.len;
 		k->is_taking = true;
 		take_reports(k, s);
 		k->is_taking = false;

@@ -1,7 +1,7 @@
 /*
  * What the files of a context share: context.c has its life, context_kernel.c that of its kernels,
- * context_unread.c bounds what these say, context_call.c gives calls to them. Nobody else looks
- * inside.
+ * context_unread.c bounds what these say, context_call.c gives calls to them, context_reason.c
+ * tells how those end. Nobody else looks inside.
  */
 #ifndef BERTH_DAEMON_CONTEXT_STATE_H
 #define BERTH_DAEMON_CONTEXT_STATE_H
@@ -39,7 +39,8 @@ struct kernel {
 	bool is_asked;   /* adopted: it was interrupted */
 	bool is_over;    /* what it says is dropped */
 	bool is_taking;  /* what it reports is being read */
-	bool is_cleared; /* what it has left is being ended, before another may start */
+	uint64_t reported; /* bytes of that */
+	bool is_cleared;   /* what it has left is being ended, before another may start */
 	size_t said_len;
 	char tail[17]; /* the last of its stderr */
 	size_t tail_len;
@@ -74,6 +75,7 @@ struct context {
 	bool is_signal_due;                /* ... when its sandbox is awake */
 	unsigned looks_left;               /* ... when what it had reported before is read */
 	bool is_paused, is_dropping;
+	uint64_t reported_before; /* by its kernel, when it was paused */
 	/* Why its kernel is being ended by us. */
 	bool has_why;
 	enum context_reason why;

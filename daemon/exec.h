@@ -156,6 +156,8 @@ bool exec_drain(struct exec *exec);
  */
 void exec_mark_reports(struct exec *exec);
 bool exec_pull_reports(struct exec *exec);
+/* Both, of one that is paused: so much of it as may be pulled at once. */
+void exec_pull_paused_reports(struct exec *exec);
 /* Kills for want of memory that were before this had nothing to do with its end. */
 void exec_forget_oom(struct exec *exec);
 /* Of all that is in its group, in bytes; negative: that cannot be known. */

@@ -138,6 +138,12 @@ bool exec_pull_reports(struct exec *exec)
 	return exec_pipe_drain(&exec->output[EXEC_REPORTS]);
 }
 
+void exec_pull_paused_reports(struct exec *exec)
+{
+	exec_mark_reports(exec);
+	exec_pipe_pull(&exec->output[EXEC_REPORTS]);
+}
+
 void exec_forget_oom(struct exec *exec)
 {
 	exec->oom_kills = sandbox_oom_kills(exec->sb);

@@ -202,6 +202,12 @@ bool exec_pipe_drain(struct exec_pipe *pipe)
 	return pipe->fd < 0 || !pipe->left;
 }
 
+void exec_pipe_pull(struct exec_pipe *pipe)
+{
+	for (int i = 0; i < READS_PER_TURN && pipe->fd >= 0 && pipe->left; i++)
+		read_once(pipe);
+}
+
 void exec_pipe_discard(struct exec_pipe *pipe)
 {
 	pipe->is_discarding = true;

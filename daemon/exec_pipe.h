@@ -83,6 +83,8 @@ void exec_pipe_resume(struct exec_pipe *pipe);
 void exec_pipe_mark(struct exec_pipe *pipe);
 /* Reads of it what one turn may. False: some is left, and `end` follows unless it is paused. */
 bool exec_pipe_drain(struct exec_pipe *pipe);
+/* The same, also of one that is paused. */
+void exec_pipe_pull(struct exec_pipe *pipe);
 /* What still comes is read and dropped. */
 void exec_pipe_discard(struct exec_pipe *pipe);
 

@@ -420,6 +420,17 @@ open('/workspace/ended-%s', 'w')
 """
 
 
+def test_unread_and_ended(g):
+    """So it is when all of the code has ended, and its end waits behind what its client does not read."""
+    context = make(g, language="python")["id"]
+    with begin(g, FULL % "unread", context=context) as unread:
+        until(lambda: "ended-unread" in g.out("a", "ls"), "its end")
+        equal(value(g, "6 * 7", context=context), "42", "after it, in the same")
+        name, data = list(unread)[-1]
+    equal((name, data["reason"], data["replaced"]), ("done", "completed", False), data)
+    check("missing" in data["message"], data)
+
+
 def test_ended_in_time(g):
     """Code that has ended is not interrupted, however long its client takes to read what it printed."""
     context = make(g, language="python")["id"]
@@ -447,7 +458,7 @@ def test_small_reports(g):
 
 TESTS = [test_streams_replaced, test_bash_broken, test_python_broken, test_javascript_broken, test_forged_reports, test_out_of_reach,
          test_garbage, test_endless_line, test_many_lines, test_others_lines, test_idle_line, test_results_dropped, test_pretended_end,
-         test_broken_pipes, test_dies_unread, test_dies_unseen, test_slow_reader, test_unread_end, test_ended_in_time,
+         test_broken_pipes, test_dies_unread, test_dies_unseen, test_slow_reader, test_unread_end, test_unread_and_ended, test_ended_in_time,
          test_small_reports]
 
 if __name__ == "__main__":
