@@ -276,8 +276,8 @@ static void interrupt(struct context *c)
 
 /*
  * Others wait, and the call has no time limit of its own: it may have ended, and only its client
- * does not read what it has printed. Its end is behind all its reports, so these are read, and overtake
- * what it has printed: one pipe full of them, and no more until its client reads again.
+ * does not read what it has printed. Its end is behind all its reports, so these are read, and
+ * overtake what it has printed: one pipe full of them, and no more until its client reads again.
  */
 static void look_for_end(struct context *c)
 {
