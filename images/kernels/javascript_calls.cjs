@@ -104,7 +104,7 @@ function fail(call, told)
 {
 	if (call.outcome)
 		return;
-	if (told.isBySignal && isSignalled(call)) {
+	if (told.isEnded || told.isBySignal && isSignalled(call)) {
 		interrupt(call);
 		return;
 	}

@@ -189,8 +189,8 @@ function describe(value)
 		// V8's own mark of code that it has ended: old ones reject promises with it. A comparison with what
 		// typeof says, at once, is done by another rule.
 		const kind = typeof value;
-		told.isBySignal = kind === 'undefined' && value !== undefined;
-		told.message = told.isBySignal ? 'The code was ended' : cut(shown(value), MESSAGE_MAX);
+		told.isEnded = kind === 'undefined' && value !== undefined;
+		told.message = told.isEnded ? 'The code was ended' : cut(shown(value), MESSAGE_MAX);
 		push(told.traceback, 'Uncaught ' + told.message);
 		return told;
 	}

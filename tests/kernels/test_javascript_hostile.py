@@ -32,6 +32,10 @@ def interrupted(kernel, code):
     # Whoever waits for a child is there a moment later; all else is ended wherever it is.
     time.sleep(0.3 if "child_process" in code else 0)
     kernel.interrupt()
+    try:
+        kernel.until(lambda: call.done, "the first signal", 10)
+    except Failed:
+        kernel.interrupt()  # as berthd does: one may come while the thread that listens is about to
     error = kernel.finish(call).error
     equal((call.done, error and error["name"]), ("interrupted", "Interrupted"), code)
 
