@@ -112,7 +112,7 @@ static int make_settings(const struct pool *pool, const struct pooled *p, struct
 			 struct err *err)
 {
 	char label[64];
-	int n = snprintf(label, sizeof(label), RUN_LABEL_POOL "=%s",
+	int n = snprintf(label, sizeof(label), SANDBOX_LABEL_POOL "=%s",
 			 kernel_language_name(p->language));
 	int r = run_sandbox_settings(ret, p->image, (struct str){label, (size_t)n});
 

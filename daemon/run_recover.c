@@ -96,8 +96,8 @@ static bool is_ours(const struct sandbox *sb)
 	if (!sandbox_id_is_of_run(&sb->id))
 		return false;
 	while ((label = frame_list_next(&labels))) {
-		if (str_starts_with(str_of(label), STR(RUN_LABEL "=")) ||
-		    str_starts_with(str_of(label), STR(RUN_LABEL_POOL "=")))
+		if (str_starts_with(str_of(label), STR(SANDBOX_LABEL_RUN "=")) ||
+		    str_starts_with(str_of(label), STR(SANDBOX_LABEL_POOL "=")))
 			return true;
 	}
 	return false;

@@ -62,7 +62,7 @@ int run_sandbox_settings(struct settings *ret, const char *image, struct str lab
 static int make_settings(const struct run *run, struct settings *ret)
 {
 	char label[sizeof(run->record.id.text) + 16];
-	int n = snprintf(label, sizeof(label), RUN_LABEL "=%s", run->record.id.text);
+	int n = snprintf(label, sizeof(label), SANDBOX_LABEL_RUN "=%s", run->record.id.text);
 	int r = run_sandbox_settings(ret, run->request.image.at, (struct str){label, (size_t)n});
 
 	ret->trust = run->record.trust;

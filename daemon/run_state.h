@@ -125,10 +125,6 @@ void run_call_close(struct run *run);
 void run_call_end_tests(struct run *run);
 int run_call_write_tests(const struct run *run, struct buf *out);
 
-/* Labels of sandboxes: by these a later berthd knows which are for it to remove. */
-#define RUN_LABEL      "berth.run"
-#define RUN_LABEL_POOL "berth.pool"
-
 /* run_judge.c: what came of the test that is under way. 1: that is known; 0: run_judged() follows;
  * -EMSGSIZE: it is too much. */
 int run_judge(struct run *run);

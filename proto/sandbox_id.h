@@ -24,4 +24,9 @@ bool sandbox_id_is_valid(struct str text);
 /* "run-" and 26 characters of base32: a run's, or of one that is kept warm for runs. */
 bool sandbox_id_is_of_run(const struct sandbox_id *id);
 
+/* Labels of such sandboxes. Anybody can give one, and there may be an old sandbox of such a name;
+ * both has none but theirs. */
+#define SANDBOX_LABEL_RUN  "berth.run"
+#define SANDBOX_LABEL_POOL "berth.pool"
+
 #endif

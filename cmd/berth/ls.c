@@ -38,14 +38,9 @@ static int wider(int width, const char *text)
 	return (int)strlen(text) > width ? (int)strlen(text) : width;
 }
 
-/* One that berthd has made for a run, or to have it ready for one. */
 static bool is_hidden(const struct table *table, const struct sandbox_info *info)
 {
-	for (size_t i = 0; !table->is_all && i < info->labels.len; i++)
-		if (str_eq(info->labels.items[i].key, STR("berth.run")) ||
-		    str_eq(info->labels.items[i].key, STR("berth.pool")))
-			return true;
-	return false;
+	return !table->is_all && sandbox_is_passing(info);
 }
 
 static int add_row(void *arg, const struct sandbox_info *info)

@@ -193,6 +193,19 @@ int sandbox_receipt_parse(struct arena *arena, const struct answer *answer,
 	return parse(arena, answer, receipt_fields, ret, err);
 }
 
+bool sandbox_is_passing(const struct sandbox_info *info)
+{
+	struct sandbox_id id;
+
+	if (sandbox_id_parse(info->id, &id) < 0 || !sandbox_id_is_of_run(&id))
+		return false;
+	for (size_t i = 0; i < info->labels.len; i++)
+		if (str_eq(info->labels.items[i].key, STR(SANDBOX_LABEL_RUN)) ||
+		    str_eq(info->labels.items[i].key, STR(SANDBOX_LABEL_POOL)))
+			return true;
+	return false;
+}
+
 static bool is_plain(struct str cursor)
 {
 	for (size_t i = 0; i < cursor.len; i++) {

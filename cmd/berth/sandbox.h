@@ -92,6 +92,9 @@ int sandbox_port_parse(struct arena *arena, const struct answer *answer, struct 
 int sandbox_receipt_parse(struct arena *arena, const struct answer *answer,
 			  struct sandbox_receipt *ret, struct err *err);
 
+/* Of a run, or kept warm for one: nobody may stop it, and nothing of it would be kept. */
+bool sandbox_is_passing(const struct sandbox_info *info);
+
 /* Who is shown every page and every sandbox on it; each may be NULL, or stop with an errno. */
 struct sandbox_visitor {
 	int (*page)(void *arg, const struct answer *answer);

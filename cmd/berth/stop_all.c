@@ -101,29 +101,12 @@ static int shut_pool(const struct stopping *s, struct err *err)
 
 /* --- sandboxes --- */
 
-/*
- * Of a run, or kept warm for one: nobody may stop it, and nothing of it would be kept. Anybody can
- * give such a label, and there may be an old sandbox of such a name; both has none but theirs.
- */
-static bool is_passing(const struct sandbox_info *info)
-{
-	struct sandbox_id id;
-
-	if (sandbox_id_parse(info->id, &id) < 0 || !sandbox_id_is_of_run(&id))
-		return false;
-	for (size_t i = 0; i < info->labels.len; i++)
-		if (str_eq(info->labels.items[i].key, STR("berth.run")) ||
-		    str_eq(info->labels.items[i].key, STR("berth.pool")))
-			return true;
-	return false;
-}
-
 /* One that stands still is left alone; one that is gone by now needs no stopping either. */
 static int end_one(void *arg, const struct sandbox_info *info)
 {
 	cleanup(answer_close) struct answer answer;
 	struct stopping *s = arg;
-	bool is_removed = is_passing(info);
+	bool is_removed = sandbox_is_passing(info);
 	struct err err;
 	int r;
 

@@ -390,12 +390,17 @@ def lists(place):
           "a-long-name  running     -                 12  host        2026-01-02T03:04:05.678Z\n"
           "c            failed      stopped            0  python?[2J  2026-01-02T03:04:05.678Z\n", r.stderr)
     equal(place.run("ls", "-q").stdout, "a\na-long-name\nc\n")
+    # Anybody may give such a label; what berthd made for runs has such a name, too.
+    of_run, warm = "run-" + "a" * 26, "run-" + "b" * 26
     server.put("b-run", {"labels": {"berth.run": "run-1"}})
-    server.put("b-warm", {"labels": {"x": "y", "berth.pool": "python"}})
-    check("b-" not in place.run("ls").stdout and "b-" not in place.run("ls", "-q").stdout, "berthd's own")
-    equal(place.run("ls", "-q", "-a").stdout, "a\na-long-name\nb-run\nb-warm\nc\n")
-    check("b-run" in place.run("ls", "--all").stdout and "b-run" in place.run("ls", "--json").stdout, "if they are asked for")
-    del server.sandboxes["b-run"], server.sandboxes["b-warm"]
+    server.put(of_run, {"labels": {"berth.run": "run-1"}})
+    server.put(warm, {"labels": {"x": "y", "berth.pool": "python"}})
+    equal(place.run("ls", "-q").stdout, "a\na-long-name\nb-run\nc\n")
+    check("run-a" not in place.run("ls").stdout, "berthd's own")
+    equal(place.run("ls", "-q", "-a").stdout, f"a\na-long-name\nb-run\nc\n{of_run}\n{warm}\n")
+    check(of_run in place.run("ls", "--all").stdout and of_run in place.run("ls", "--json").stdout, "if they are asked for")
+    for name in ("b-run", of_run, warm):
+        del server.sandboxes[name]
     pages = [json.loads(line) for line in place.run("ls", "--json").stdout.splitlines()]
     equal([s["id"] for page in pages for s in page["sandboxes"]], ["a", "a-long-name", "c"])
     server.list = lambda client, request: client.answer(200, {"sandboxes": [], "cursor": "a&b"})
