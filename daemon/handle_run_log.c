@@ -243,6 +243,17 @@ static int take_place(struct exchange *x, uint64_t *ret, struct err *err)
 	return handle_cursor(text, INT64_MAX, ret, err);
 }
 
+/* All of it is told at once, which has no place to begin at. */
+static int refuse_place(struct exchange *x, struct err *err)
+{
+	struct str unused;
+
+	if (uri_query(exchange_arena(x), exchange_head(x)->query, STR("since"), &unused) == 0)
+		return 0;
+	return err_set(err, -EINVAL, ERR_INVALID_REQUEST,
+		       "since is for a log that is followed: add follow=1, or leave it out");
+}
+
 static void follow(struct exchange *x, uint64_t since)
 {
 	struct follow_call *c = calloc(1, sizeof(*c));
@@ -280,8 +291,8 @@ void handle_run_logs(struct exchange *x)
 	struct err err;
 	int r = handle_query_flag(x, "follow", &follows, &err);
 
-	if (r == 0 && follows)
-		r = take_place(x, &since, &err);
+	if (r == 0)
+		r = follows ? take_place(x, &since, &err) : refuse_place(x, &err);
 	if (r < 0)
 		exchange_reply_err(x, &err);
 	else if (follows)

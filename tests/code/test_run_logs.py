@@ -155,7 +155,7 @@ def test_refused(g):
     record = begin(g, "print('a')")
     wait(g, record["id"])
     path = f"/v1/runs/{record['id']}/logs"
-    for query in ("?follow=maybe", "?follow=1&since=x", "?follow=1&since=-1", "?follow=1&since=1&since=2"):
+    for query in ("?follow=maybe", "?since=1", "?follow=1&since=x", "?follow=1&since=-1", "?follow=1&since=1&since=2"):
         reply = g.get(path + query)
         equal((reply.status, reply.json()["code"]), (400, "invalid_request"), f"{query}: {reply}")
     for name in ("run-nonsense", "x" * 300):
