@@ -157,7 +157,7 @@ static void leave(struct conn *c)
 static void serve(struct conn *c)
 {
 	enter(c, CONN_BUSY);
-	c->exchange->route->handle(c->exchange);
+	dispatch_serve(c->exchange);
 }
 
 static void begin(struct conn *c, struct str bytes)
@@ -180,7 +180,7 @@ static void begin(struct conn *c, struct str bytes)
 	if (dispatch_check(c->exchange, &err) < 0) {
 		enter(c, CONN_BUSY);
 		exchange_reply_err(c->exchange, &err);
-	} else if (c->exchange->route->body == BODY_BUFFERED && !c->exchange->body_complete) {
+	} else if (dispatch_reads_first(c->exchange)) {
 		enter(c, CONN_BODY);
 		exchange_continue(c->exchange);
 	} else {

@@ -160,6 +160,10 @@ static inline size_t conn_unsent(const struct conn *c)
 /* dispatch.c */
 /* Finds the request's route and checks the request against it and its listener. */
 int dispatch_check(struct exchange *x, struct err *err);
+/* Its body comes before its handler, and is not there yet. */
+bool dispatch_reads_first(const struct exchange *x);
+/* Calls the handler. */
+void dispatch_serve(struct exchange *x);
 
 /* exchange.c */
 /* NULL without memory. The arena is taken over. `head` is NULL for a request that has none. */

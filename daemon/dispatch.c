@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "daemon/conn.h"
+#include "proto/json.h"
 #include "proto/uri.h"
 
 #define METHODS_LEN 7
@@ -126,4 +127,30 @@ int dispatch_check(struct exchange *x, struct err *err)
 			       server_config(x->conn->server)->nothing_here);
 	buf_init(&x->buffered, x->route->body_max);
 	return check_body(x, err);
+}
+
+bool dispatch_reads_first(const struct exchange *x)
+{
+	return !x->body_complete && x->route->body != BODY_STREAMED;
+}
+
+/* Some clients send JSON with every POST: that it says nothing is seen by reading it. */
+static int check_empty(struct exchange *x, struct err *err)
+{
+	static const struct json_field none[] = {{NULL, JSON_BOOL, 0, false, 0, NULL}};
+	char unused;
+
+	if (x->route->body != BODY_EMPTY || !exchange_buffered(x).len)
+		return 0;
+	return json_parse(exchange_arena(x), exchange_buffered(x), none, &unused, err);
+}
+
+void dispatch_serve(struct exchange *x)
+{
+	struct err err;
+
+	if (check_empty(x, &err) < 0)
+		exchange_reply_err(x, &err);
+	else
+		x->route->handle(x);
 }

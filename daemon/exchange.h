@@ -33,6 +33,7 @@ typedef void handler_fn(struct exchange *x);
 
 enum route_body {
 	BODY_NONE,     /* a body is refused */
+	BODY_EMPTY,    /* so is one that says anything: who always sends JSON sends {} */
 	BODY_BUFFERED, /* read whole, up to body_max, before the handler is called */
 	BODY_STREAMED, /* the handler takes it from exchange_body() */
 };

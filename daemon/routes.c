@@ -9,6 +9,7 @@
 #define SESSION_BODY_MAX  (3 * 1024 * 1024)
 #define ALARM_BODY_MAX    (512 * 1024) /* its argv, escaped */
 #define PORT_BODY_MAX     4096
+#define EMPTY_BODY_MAX    64
 #define TREE_BODY_MAX     (64 * 1024) /* two paths, escaped */
 
 const struct route routes[] = {
@@ -57,14 +58,14 @@ const struct route routes[] = {
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/context", handle_context_create,  BODY_BUFFERED, SESSION_BODY_MAX, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/context", handle_context_list,    BODY_NONE,     0, false },
 	{ HTTP_METHOD_DELETE, "/v1/sandbox/{id}/context/{context}", handle_context_delete, BODY_NONE, 0, false },
-	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/context/{context}/interrupt", handle_context_interrupt, BODY_NONE, 0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/context/{context}/interrupt", handle_context_interrupt, BODY_EMPTY, EMPTY_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/code",    handle_code,            BODY_BUFFERED, CODE_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/terminals", handle_terminal_start,     BODY_BUFFERED, PROCESS_BODY_MAX, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/terminals", handle_terminal_list,      BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/terminals/{terminal}",           handle_terminal_get,       BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/terminals/{terminal}/connect",   handle_terminal_connect,   BODY_NONE,     0, false },
-	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/terminals/{terminal}/interrupt", handle_terminal_interrupt, BODY_NONE,     0, false },
-	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/terminals/{terminal}/terminate", handle_terminal_terminate, BODY_NONE,     0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/terminals/{terminal}/interrupt", handle_terminal_interrupt, BODY_EMPTY, EMPTY_BODY_MAX, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/terminals/{terminal}/terminate", handle_terminal_terminate, BODY_EMPTY, EMPTY_BODY_MAX, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/pty",       handle_pty,                BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/connect/{port}", handle_connect,     BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/file/{path...}", handle_file_get,    BODY_NONE,     0, false },
@@ -76,7 +77,7 @@ const struct route routes[] = {
 	{ HTTP_METHOD_GET,    "/v1/sandbox/{id}/watch/{path...}", handle_watch,      BODY_NONE,     0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/move",    handle_move,            BODY_BUFFERED, TREE_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/copy",    handle_copy,            BODY_BUFFERED, TREE_BODY_MAX, false },
-	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/persist", handle_persist,         BODY_NONE,     0, false },
+	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/persist", handle_persist,         BODY_EMPTY, EMPTY_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/hydrate", handle_hydrate,         BODY_STREAMED, 0, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/chmod",   handle_chmod,           BODY_BUFFERED, TREE_BODY_MAX, false },
 	{ HTTP_METHOD_POST,   "/v1/sandbox/{id}/mount",   handle_mount,           BODY_BUFFERED, TREE_BODY_MAX, false },
@@ -88,8 +89,8 @@ const struct route routes[] = {
 	{ HTTP_METHOD_POST,   "/v1/runs/{run}/wait",  handle_run_wait,   BODY_BUFFERED, 1024, false },
 	{ HTTP_METHOD_GET,    "/v1/runs/{run}/logs",  handle_run_logs,   BODY_NONE,     0, false },
 	{ HTTP_METHOD_GET,    "/v1/pool/stats",       handle_pool_stats, BODY_NONE,     0, false },
-	{ HTTP_METHOD_POST,   "/v1/pool/prime",       handle_pool_prime, BODY_NONE,     0, false },
-	{ HTTP_METHOD_POST,   "/v1/pool/shutdown-prewarmed", handle_pool_shutdown, BODY_NONE, 0, false },
+	{ HTTP_METHOD_POST,   "/v1/pool/prime",       handle_pool_prime, BODY_EMPTY, EMPTY_BODY_MAX, false },
+	{ HTTP_METHOD_POST,   "/v1/pool/shutdown-prewarmed", handle_pool_shutdown, BODY_EMPTY, EMPTY_BODY_MAX, false },
 	{ .pattern = NULL },
 };
 /* clang-format on */

@@ -22,7 +22,7 @@ int main(void)
 {
 	for (const struct route *r = routes; r->pattern; r++) {
 		printf("%s %s ", method_name(r->method), r->pattern);
-		if (r->body == BODY_NONE)
+		if (r->body == BODY_NONE || r->body == BODY_EMPTY)
 			printf("- ");
 		else
 			printf("%zu ", r->body_max);

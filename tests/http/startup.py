@@ -71,6 +71,12 @@ def errors_of_routes():
             expect(answer.status, 413)
             is_error(answer)
         with p.connect() as c:
+            for body, status in (("", 404), ("{}", 404), (" {} ", 404), ('{"a":1}', 400), ("no", 400), ("{} " * 30, 413)):
+                c.send(head("POST /v1/sandbox/none/terminals/none/interrupt HTTP/1.1", f"Content-Length: {len(body)}") + body.encode())
+                answer = c.read()
+                expect(answer.status, status, body)
+                is_error(answer)
+        with p.connect() as c:
             c.send_if_taken(head("GET /health HTTP/1.1", "A: " + "b" * 40000))
             expect(c.read().status, 431)
         with p.connect() as c:
