@@ -10,10 +10,14 @@ from sandboxes import Berth, BenchError, Connection, DONE, Driver, EXEC, PROGRAM
 LIMITS = {"cpus": 0.2, "memory": "256M", "pids": 256}
 SETTLE_S, PAUSE_S, TURNS = 4, 0.5, 10
 P99_RATIO, HEALTH_MS = 2, 50
+WORK_LEAST = 0.01  # of a processor, or it does not what its name says
+FLOOD = 100000  # execs, more than there is time for
+# A shell would end when it cannot fork, and the bomb with it.
+BOMB = "import os\nwhile True:\n try: os.fork()\n except OSError: pass"
 HOG = "x = []\nwhile True: x.append(bytearray(1 << 20))"
 # What each runs inside; the last is kept busy from outside.
 COMMANDS = {
-    "fork bomb": "f() { f | f & }; f & exec sleep 3000",
+    "fork bomb": f"exec python3 -c '{BOMB}'",
     "memory hog": f"while :; do python3 -c '{HOG}'; done",
     "disk filler": "while :; do dd if=/dev/zero of=big bs=1M count=200; rm big; done",
     "log flooder": "exec yes 'a line of a log that nobody reads'",
@@ -47,6 +51,7 @@ class NeighboursBench:
         connection.close()
         if response.status >= 300:
             raise BenchError(f"{method} {path}: {response.status} {text[:200]!r}")
+        return text
 
     @staticmethod
     def place(name):
@@ -58,7 +63,7 @@ class NeighboursBench:
             self.ask("POST", self.place(name) + "/processes", {"command": COMMANDS[name]})
             return
         driver = Driver(self.bench, f"{self.berth.at}/flood.log", self.bench.drive, self.berth.socket)
-        words = ["http", "8", "1000000", "POST", self.place(name) + "/exec", DONE, EXEC]
+        words = ["http", "8", str(FLOOD), "POST", self.place(name) + "/exec", DONE, EXEC]
         driver.child.stdin.write("\t".join(words).encode() + b"\n")
         driver.child.stdin.flush()
         self.flood = driver.child
@@ -70,6 +75,10 @@ class NeighboursBench:
             self.flood = None
         for name in names:
             self.ask("DELETE", self.place(name))
+
+    def used(self, names):
+        """Seconds of processor time of each since its start."""
+        return [json.loads(self.ask("GET", self.place(name) + "/stats"))["usage"]["cpu_ms"] / 1e3 for name in names]
 
     def hush(self, names):
         """Frozen, with whoever would wake them: a moment at which only the machine's other work is felt."""
@@ -97,21 +106,29 @@ class NeighboursBench:
         into["spawn"] += order("run", 1, count, PROGRAM)[2]
 
     def beside(self, names, count):
-        """(quiet, loud), in turns, so that what else the machine does is in both."""
+        """(quiet, loud), in turns, so that what else the machine does is in both; loud with the work of each."""
         quiet, loud = ({"exec": [], "health": [], "spawn": [], "took": 0, "ran": 0, "waited": 0} for _ in range(2))
         try:
             for name in names:
                 self.begin(name)
             time.sleep(SETTLE_S)
+            before, lasted, begun = self.used(names), 0, time.monotonic()
             for _ in range(TURNS):
                 self.sample(loud, count // TURNS)
+                lasted += time.monotonic() - begun
                 self.hush(names)
                 time.sleep(PAUSE_S)
                 self.sample(quiet, count // TURNS)
                 self.unhush(names)
+                begun = time.monotonic()
                 time.sleep(PAUSE_S)
+            lasted += time.monotonic() - begun
+            loud["work"] = [(now - was) / lasted for now, was in zip(self.used(names), before)]
         finally:
             self.end(names)
+        for name, work in zip(names, loud["work"]):
+            if work < WORK_LEAST:
+                raise BenchError(f"the {name} did nothing: {work:.3f} of a processor")
         return quiet, loud
 
     def say(self, title, quiet, loud, goal=None):
@@ -119,7 +136,8 @@ class NeighboursBench:
         self.rows.append(self.row(
             f"exec p99, {title}", share(loud["exec"], 0.99), "us", share(quiet["exec"], 0.99), "quiet p99", goal=goal,
             detail=f"p50 {share(loud['exec'], 0.5):,.0f} us, quiet {share(quiet['exec'], 0.5):,.0f} us; host's own spawn p99 "
-                   f"{share(loud['spawn'], 0.99):,.0f} us, quiet {share(quiet['spawn'], 0.99):,.0f} us; for each exec berthd "
+                   f"{share(loud['spawn'], 0.99):,.0f} us, quiet {share(quiet['spawn'], 0.99):,.0f} us; busy "
+                   f"{' '.join(f'{work:.2f}' for work in loud['work'])} of a processor; for each exec berthd "
                    f"ran {loud['ran'] * per_exec:,.0f} us and waited {loud['waited'] * per_exec:,.0f} us for a processor, quiet "
                    f"{quiet['ran'] * per_exec:,.0f} and {quiet['waited'] * per_exec:,.0f}"))
 
