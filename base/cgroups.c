@@ -15,6 +15,7 @@ static const char *const controllers[CGROUPS_KINDS] = {
 	[CGROUPS_FREEZER] = "freezer",
 	[CGROUPS_CPUACCT] = "cpuacct",
 	[CGROUPS_BLKIO]   = "blkio",
+	[CGROUPS_CPUSET]  = "cpuset",
 };
 /* clang-format on */
 

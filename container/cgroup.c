@@ -13,7 +13,9 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "container/cgroup_cpus.h"
 #include "container/cgroup_io.h"
+#include "container/cgroup_pass.h"
 #include "container/dir.h"
 #include "container/freezer.h"
 #include "container/mountinfo.h"
@@ -52,46 +54,16 @@ static bool has_file(int dir, const char *name)
 	return dir >= 0 && faccessat(dir, name, F_OK, 0) == 0;
 }
 
-static bool passes_down(int dir, const char *name)
-{
-	char text[1024];
-	ssize_t len = dir_read(dir, "cgroup.subtree_control", text, sizeof(text));
-	struct str words = {text, len > 0 ? (size_t)len : 0};
-
-	while (words.len) {
-		struct str word = str_cut(&words, ' ');
-
-		if (word.len && word.at[word.len - 1] == '\n')
-			word.len--;
-		if (str_eq(word, str_of(name)))
-			return true;
-	}
-	return false;
-}
-
-/*
- * The runtime would do the same at the first start, and fail it where that cannot be: in a
- * container whose processes are in the cgroup that it sees as the root.
- */
-static bool pass_down(int dir, const char *name)
-{
-	char word[32];
-
-	snprintf(word, sizeof(word), "+%s", name);
-	dir_write(dir, "cgroup.subtree_control", word);
-	return passes_down(dir, name);
-}
-
 static void find_abilities(struct cgroup_host *cg)
 {
 	const int *v1 = cg->v1_fds;
 
 	if (cg->is_v2) {
-		cg->can_limit_memory = pass_down(cg->v2_fd, "memory");
+		cg->can_limit_memory = cgroup_pass_down(cg->v2_fd, "memory");
 		cg->can_limit_swap = cg->can_limit_memory && access("/proc/swaps", F_OK) == 0;
-		cg->can_limit_cpu = pass_down(cg->v2_fd, "cpu");
-		cg->can_limit_pids = pass_down(cg->v2_fd, "pids");
-		pass_down(cg->v2_fd, "io");
+		cg->can_limit_cpu = cgroup_pass_down(cg->v2_fd, "cpu");
+		cg->can_limit_pids = cgroup_pass_down(cg->v2_fd, "pids");
+		cgroup_pass_down(cg->v2_fd, "io");
 	} else {
 		cg->can_limit_memory = has_file(v1[CGROUPS_MEMORY], "memory.limit_in_bytes");
 		cg->can_limit_swap = has_file(v1[CGROUPS_MEMORY], "memory.memsw.limit_in_bytes");
@@ -99,6 +71,7 @@ static void find_abilities(struct cgroup_host *cg)
 		cg->can_limit_pids = v1[CGROUPS_PIDS] >= 0;
 	}
 	cg->can_limit_io = cgroup_io_works(cg);
+	cgroup_cpus_find(cg);
 	cg->can_freeze = freezer_works(cg);
 }
 

@@ -25,13 +25,22 @@
 #define CGROUP_HIERARCHIES_MAX 16
 #define CGROUP_NAME_MAX        32
 #define CGROUP_GROUP_NAME      32
+#define CGROUP_CPUS_SIZE       1024
 #define CGROUP_GROUPS_MAX      4096 /* of one sandbox: as many execs as its init has */
+
+/* See container/cgroup_cpus.h. */
+struct cgroup_cpus {
+	bool can_choose;
+	unsigned count;                                        /* of all */
+	char all[CGROUP_CPUS_SIZE], but_one[CGROUP_CPUS_SIZE]; /* lists, as the kernel has them */
+};
 
 struct cgroup_host {
 	bool is_used; /* false: the runtime is told to leave cgroups alone */
 	bool is_v2;   /* limits are there */
 	bool can_limit_memory, can_limit_swap, can_limit_cpu, can_limit_pids, can_freeze;
-	bool can_limit_io;   /* reads; of writes see container/cgroup_io.h */
+	bool can_limit_io; /* reads; of writes see container/cgroup_io.h */
+	struct cgroup_cpus cpus;
 	char base[PATH_MAX]; /* "" or the path of a delegated cgroup */
 	char name[CGROUP_NAME_MAX];
 	int v2_fd;                 /* the base in the unified hierarchy, -1: none */

@@ -17,6 +17,7 @@
 #include "base/process_stat.h"
 #include "container/binds.h"
 #include "container/bundle.h"
+#include "container/cgroup_cpus.h"
 #include "container/child.h"
 #include "container/container_io.h"
 #include "container/dir.h"
@@ -538,4 +539,9 @@ int container_open_counter(const struct container *c, const struct container_hos
 int container_open_usage(const struct container *c, const struct container_host *host)
 {
 	return cgroup_open_usage(&host->cgroup, c->spec.id.text);
+}
+
+int container_choose_cpus(const struct container *c, const struct container_host *host, bool is_all)
+{
+	return cgroup_cpus_set(&host->cgroup, c->spec.id.text, is_all);
 }

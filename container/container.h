@@ -205,6 +205,10 @@ void container_limit_undo(const struct container *c, const struct container_host
 int container_limit_end(struct container *c, const struct container_host *host,
 			const struct container_change *change, int result, struct err *err);
 
+/* On which processors it runs: all, or all but one. See container/cgroup_cpus.h. */
+int container_choose_cpus(const struct container *c, const struct container_host *host,
+			  bool is_all);
+
 struct container_stats {
 	uint64_t cpu_us, memory_bytes, memory_peak_bytes, pids, oom_kills;
 	uint64_t held_bytes; /* of memory_bytes: what cannot be given back */

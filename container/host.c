@@ -249,12 +249,18 @@ uint32_t container_host_abilities(const struct container_host *host)
 	       (cg->can_limit_cpu ? KEEPER_CAN_LIMIT_CPU : 0) |
 	       (cgroup_counts_cpu(cg) ? KEEPER_COUNTS_CPU : 0) |
 	       (cg->can_limit_pids ? KEEPER_CAN_LIMIT_PIDS : 0) |
+	       (cg->cpus.can_choose ? KEEPER_CAN_CHOOSE_CPUS : 0) |
 	       (cg->can_freeze ? KEEPER_CAN_FREEZE : 0) |
 	       (host->pool && !pool_lacks(host->pool) ? KEEPER_CAN_LIMIT_DISK : 0) |
 	       (can_read ? KEEPER_CAN_LIMIT_READS : 0) | (can_write ? KEEPER_CAN_LIMIT_WRITES : 0) |
 	       (cgroup_has_groups(cg) ? KEEPER_HAS_GROUPS : 0) |
 	       (ids_has_ranges(host->ids) ? KEEPER_HAS_RANGES : 0) |
 	       (host->is_rootless ? KEEPER_IS_ROOTLESS : KEEPER_CAN_OWN_BINDS) | KEEPER_KNOWS_CHECK;
+}
+
+unsigned container_host_cpus(const struct container_host *host)
+{
+	return host->cgroup.cpus.can_choose ? host->cgroup.cpus.count : 0;
 }
 
 const char *container_host_runtime(const struct container_host *host)

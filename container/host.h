@@ -39,6 +39,8 @@ void container_host_free(struct container_host *host);
 
 /* enum keeper_abilities */
 uint32_t container_host_abilities(const struct container_host *host);
+/* That it can choose from for a sandbox; 0: it cannot. */
+unsigned container_host_cpus(const struct container_host *host);
 const char *container_host_runtime(const struct container_host *host);
 /* See cgroup_groups_open(); a negative errno where there are none. */
 int container_host_open_groups(const struct container_host *host);

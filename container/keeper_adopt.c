@@ -164,7 +164,7 @@ static int adopt_one(void *arg, const struct sandbox_id *id)
 	struct container c = {.init_pidfd = -1};
 	struct keeper_sandbox *sb;
 	struct err err = {0};
-	int r = container_adopt(&c, k->host, id, &err);
+	int r = container_adopt(&c, k->host, id, &err), frozen;
 
 	if (r < 0)
 		return is_no_more(r) ? 0 : r;
@@ -178,8 +178,11 @@ static int adopt_one(void *arg, const struct sandbox_id *id)
 	sb->is_ours = is_child_of_monitor(k, c.init_pid);
 	log_info("adopted sandbox=%s generation=%llu pid=%d", id->text,
 		 (unsigned long long)c.spec.generation, (int)c.init_pid);
+	sb->cpus = KEEPER_CPUS_UNKNOWN;
+	frozen = container_is_frozen(&sb->c, k->host);
+	sb->freeze.is_wanted = frozen > 0;
 	/* Half frozen, it would look like one that runs. */
-	if (container_is_frozen(&sb->c, k->host) == 0)
+	if (frozen == 0)
 		container_thaw(&sb->c, k->host);
 	keeper_io_check(sb);
 	keeper_sandbox_run(sb);

@@ -39,8 +39,10 @@ static void answer_all(struct keeper_sandbox *sb, const struct err *failure)
 /* What is not frozen whole is not left half frozen. */
 static void fail(struct keeper_sandbox *sb, const struct err *failure)
 {
-	if (sb->freeze.is_wanted && container_thaw(&sb->c, sb->keeper->host) == 0)
-		sb->freeze.is_partial = false;
+	if (sb->freeze.is_wanted && container_thaw(&sb->c, sb->keeper->host) == 0) {
+		sb->freeze.is_wanted = sb->freeze.is_partial = false;
+		keeper_cpus_note(sb);
+	}
 	keeper_io_check(sb);
 	answer_all(sb, failure);
 }
@@ -180,6 +182,7 @@ static void begin(struct keeper_sandbox *sb, bool is_wanted, uint32_t besides,
 	}
 	sb->freeze.is_wanted = is_wanted;
 	sb->freeze.besides = besides;
+	keeper_cpus_note(sb);
 	look(&sb->freeze.timer);
 }
 

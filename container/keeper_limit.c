@@ -66,6 +66,7 @@ static void answer(struct change *change, int result)
 	}
 	result = container_limit_end(&sb->c, k->host, &change->change, result, &change->failure);
 	keeper_io_note(sb);
+	keeper_cpus_note(sb);
 	if (result < 0) {
 		keeper_io_check(sb);
 		keeper_answer_failed(k, change->asker, &change->failure);

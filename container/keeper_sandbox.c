@@ -53,6 +53,7 @@ void keeper_sandbox_enter(struct keeper_sandbox *sb, enum keeper_state state)
 		  (unsigned long long)sb->c.spec.generation, names[state]);
 	sb->state = state;
 	keeper_io_note(sb);
+	keeper_cpus_note(sb);
 }
 
 /* --- the table --- */

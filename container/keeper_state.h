@@ -1,7 +1,8 @@
 /*
  * The keeper's insides, for its own files: keeper.c (loop, monitor, end), keeper_requests.c (what
  * berthd asks), keeper_sandbox.c (the life of one sandbox), keeper_freeze.c, keeper_group.c,
- * keeper_disk.c, keeper_binds.c, keeper_io.c, keeper_limit.c, keeper_pool.c and keeper_adopt.c.
+ * keeper_disk.c, keeper_binds.c, keeper_cpus.c, keeper_io.c, keeper_limit.c, keeper_pool.c and
+ * keeper_adopt.c.
  *
  *	      START                    STARTED           init's pidfd
  *	(new) ──> QUEUED ──> CREATING ──────> RUNNING ──────────────> DYING
@@ -15,7 +16,8 @@
  *
  *	(new), EXITED ── REMOVE ──> REMOVING ──> (freed)
  *
- * Whether one that is RUNNING is frozen stands nowhere here: the kernel is asked.
+ * Whether one that is RUNNING is frozen stands nowhere here: the kernel is asked. What it is to be
+ * does, in struct keeper_freeze.
  */
 #ifndef BERTH_CONTAINER_KEEPER_STATE_H
 #define BERTH_CONTAINER_KEEPER_STATE_H
@@ -75,7 +77,9 @@ struct keeper {
 	struct job guard;    /* of io_guard.h */
 	struct watch lifted; /* which it tells by this */
 	bool is_guarded;
-	unsigned slowed; /* sandboxes that run, and have limits of io */
+	unsigned slowed;     /* sandboxes that run, and have limits of io */
+	uint64_t part_milli; /* of processors: what those of keeper_cpus.c may use together */
+	bool is_crowded;     /* which is too much for all processors but one */
 	struct watch link, signals;
 	struct timer idle, stop, greeting;
 	bool is_greeted; /* this berthd has said HELLO */
@@ -116,8 +120,10 @@ struct keeper_sandbox {
 	bool is_created; /* or not, as create_result says; that waits for the sync */
 	int create_result, sync_result;
 	bool is_prepared, is_told, is_unwanted, is_kill_wanted;
-	bool is_slowed; /* and counted as such */
-	bool is_ours;   /* init is a child of our monitor, which will have its status */
+	bool is_slowed;      /* and counted as such */
+	uint32_t part_milli; /* counted in the keeper's */
+	enum keeper_cpus { KEEPER_CPUS_ALL, KEEPER_CPUS_BUT_ONE, KEEPER_CPUS_UNKNOWN } cpus;
+	bool is_ours; /* init is a child of our monitor, which will have its status */
 	bool has_status;
 	uint32_t status;
 	uint64_t oom_kills;
@@ -186,6 +192,9 @@ void keeper_group_end_all(struct keeper_sandbox *sb);
 
 /* keeper_binds.c. As job_queue(), when the folders that it wants mounted were looked at. */
 int keeper_binds_begin(struct keeper_sandbox *sb);
+
+/* keeper_cpus.c. Whether it runs, is frozen, or how much it may use may be another thing now. */
+void keeper_cpus_note(struct keeper_sandbox *sb);
 
 /* keeper_disk.c */
 void keeper_disk_remove(struct keeper_sandbox *sb);

@@ -167,6 +167,7 @@ static void put_abilities(struct json_writer *w, const struct berthd *d)
 	put_bool(w, "swap_limit", can & KEEPER_CAN_LIMIT_SWAP);
 	put_bool(w, "cpu_time_limit", can & KEEPER_COUNTS_CPU);
 	put_bool(w, "cpu_limit", can & KEEPER_CAN_LIMIT_CPU);
+	put_bool(w, "cpu_choice", can & KEEPER_CAN_CHOOSE_CPUS);
 	put_bool(w, "pids_limit", can & KEEPER_CAN_LIMIT_PIDS);
 	put_bool(w, "freeze", can & KEEPER_CAN_FREEZE);
 	put_bool(w, "exec_groups", can & KEEPER_HAS_GROUPS);

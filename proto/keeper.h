@@ -90,7 +90,8 @@ enum keeper_abilities {
 	KEEPER_COUNTS_CPU = 1024,      /* by a cgroup: nobody inside can use some of it unseen */
 	KEEPER_CAN_LIMIT_READS = 2048, /* io_read, io_read_ops of its disk */
 	KEEPER_CAN_LIMIT_WRITES = 4096,
-	KEEPER_KNOWS_CHECK = 8192, /* the request: an older one does not */
+	KEEPER_KNOWS_CHECK = 8192,      /* the request: an older one does not */
+	KEEPER_CAN_CHOOSE_CPUS = 16384, /* on which a sandbox runs */
 };
 
 /* Limits of a sandbox that has none of its own; memory 0: this host cannot limit it. */

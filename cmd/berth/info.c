@@ -73,6 +73,7 @@ const struct json_field ability_fields[] = {
 	{ "swap_limit",   JSON_BOOL, offsetof(struct abilities, swap_limit) },
 	{ "cpu_time_limit", JSON_BOOL, offsetof(struct abilities, cpu_time_limit) },
 	{ "cpu_limit",    JSON_BOOL, offsetof(struct abilities, cpu_limit) },
+	{ "cpu_choice",   JSON_BOOL, offsetof(struct abilities, cpu_choice) },
 	{ "pids_limit",   JSON_BOOL, offsetof(struct abilities, pids_limit) },
 	{ "freeze",       JSON_BOOL, offsetof(struct abilities, freeze) },
 	{ "exec_groups",  JSON_BOOL, offsetof(struct abilities, exec_groups) },

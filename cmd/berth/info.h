@@ -12,7 +12,8 @@
 
 struct abilities {
 	bool memory_limit, swap_limit, cpu_limit, cpu_time_limit, pids_limit, freeze, exec_groups,
-		moment, oom_told, own_ids, own_binds, disk_limit, io_read_limit, io_write_limit;
+		moment, oom_told, own_ids, own_binds, disk_limit, io_read_limit, io_write_limit,
+		cpu_choice;
 };
 
 struct info {

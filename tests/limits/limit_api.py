@@ -6,7 +6,7 @@ from ground import check, equal
 
 # v2, v1
 FILES = {"memory": ("memory.max", "memory.limit_in_bytes"), "cpus": ("cpu.max", "cpu.cfs_quota_us"),
-         "weight": ("cpu.weight", "cpu.shares"),
+         "weight": ("cpu.weight", "cpu.shares"), "processors": ("cpuset.cpus", "cpuset.cpus"),
          "pids": ("pids.max", "pids.max"), "both": ("", "memory.memsw.limit_in_bytes"),
          "cpu.stat": ("cpu.stat", "cpu.stat")}
 MIB = 1 << 20
@@ -28,17 +28,22 @@ def refused(g, status, code, name="a", **limits):
     return reply.json()["error"]
 
 
-def of_kernel(g, what, name="a"):
-    """The text of the cgroup's file; None: there is no such file."""
+def file_of_kernel(g, what, name="a"):
+    """The cgroup's file; None: there is none."""
     for folder in g.cgroups():
         for file in filter(None, FILES[what]):
-            if os.path.basename(folder) == name:
-                try:
-                    with open(os.path.join(folder, file), encoding="ascii") as found:
-                        return found.read().strip()
-                except OSError:
-                    pass
+            if os.path.basename(folder) == name and os.path.exists(os.path.join(folder, file)):
+                return os.path.join(folder, file)
     return None
+
+
+def of_kernel(g, what, name="a"):
+    """The text of the cgroup's file; None: there is no such file."""
+    path = file_of_kernel(g, what, name)
+    if not path:
+        return None
+    with open(path, encoding="ascii") as file:
+        return file.read().strip()
 
 
 def hold(size):

@@ -70,6 +70,9 @@ def test_done(g):
             "moment": is_done(g.request("POST", "/v1/sandbox/a/persist?freeze=1")),
             "freeze": is_done(g.request("POST", "/v1/sandbox/a/sleep", {"mode": "freeze"}))}
     equal(done, {name: told[name] for name in done}, "done and told")
+    if told["cpu_limit"] and len(os.sched_getaffinity(0)) > 1:
+        count = int(g.out("c", "nproc"))
+        equal(count == len(os.sched_getaffinity(0)) - 1, told["cpu_choice"], f"runs on {count}")
     hog = "x = []\nwhile True: x.append(bytearray(1 << 20))"
     if told["oom_told"]:
         equal(g.exec("m", ["python3", "-c", hog]).reason, "oom", "what killed it")
