@@ -86,13 +86,21 @@ class Run:
 
     def check_processes(self):
         """Told running: it lives. Told ended: it does not."""
+        owners = {process: (client, box) for client in self.clients for box in client.own
+                  for process in box.processes.values()}
+
+        def look(process):
+            client, box = owners[process]
+            return client.do_look(box, process=process)
+
         def told():
-            return {process: client.do_look(box, process=process)
-                    for client in self.clients for box in client.own for process in box.processes.values()}
+            return {process: look(process) for process in owners}
+
         before, lives, after = told(), self.marked(), told()
         for process, how in after.items():
-            if how == "running":
-                check(process.marker in lives, process.name, "is said to run")
+            if how == "running" and process.marker not in lives:  # its sandbox may end at this moment, by its settings
+                until(lambda process=process: look(process) != "running" or process.marker in self.marked(),
+                      f"{process.name} to run, as it is said to")
             if before[process] not in ("running", None):
                 check(process.marker not in lives, process.name, "runs, and is said to be", before[process])
 
