@@ -9,7 +9,7 @@ const { report } = require('./javascript_channel.cjs');
 const { reportHalves, hasUnwritten, writeAll } = require('./javascript_streams.cjs');
 const { isError, describe, plainError, reportError } = require('./javascript_errors.cjs');
 const { ownerNow, ownerOf, isOfBefore } = require('./javascript_owners.cjs');
-const { hasSignal, isSignalled, watch, unwatch } = require('./javascript_signals.cjs');
+const { hasSignal, isSignalled, watch, unwatch, beginRunning, endRunning } = require('./javascript_signals.cjs');
 
 let step = null;
 
@@ -28,6 +28,7 @@ function phase(f)
 {
 	step = f;
 	state.isOnStack = true;
+	beginRunning();
 	try {
 		apply(runHere, runner, [{ __proto__: null, breakOnSigint: true }]);
 		return false;
@@ -37,6 +38,7 @@ function phase(f)
 		onUncaught(error);
 		return false;
 	} finally {
+		endRunning();
 		state.isOnStack = false;
 		step = null;
 	}

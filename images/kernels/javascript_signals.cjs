@@ -21,7 +21,7 @@ function forgetSignal()
 
 // Shared with the watcher: what this thread is at, how often it has heard of it, the call, and how many signals it saw.
 const AT = 0, HEARD = 1, CALL = 2, SIGNALS = 3;
-const KERNEL = 0, WAITS = 1, IS_ENDED = 2;
+const KERNEL = 0, WAITS = 1, IS_ENDED = 2, RUNS = 3;
 const shared = new Int32Array(new SharedArrayBuffer(16));
 let watcher = null;
 
@@ -43,17 +43,25 @@ function isSignalled(call)
 
 // Runs in a thread of its own. Who is told of a signal, and does not hear of it for a while, is busy: it is ended where
 // it is, unless it has just come back to the kernel.
+//
+// Of those that are to be ended by a signal node ends the one that began last, and no other. So this one does not begin
+// while a call runs for the first time: that would never be ended. If it has just done so, it goes out of the way.
 const WATCHER = `
 const { parentPort, workerData: shared } = require('worker_threads');
 const { Session } = require('inspector');
 const vm = require('vm');
 const { startSigintWatchdog, stopSigintWatchdog, watchdogHasPendingSigint } = process.binding('contextify');
 globalThis.nothing = new Int32Array(new SharedArrayBuffer(4));
-const script = new vm.Script('Atomics.wait(nothing, 0, 0)');
+globalThis.hasSignal = watchdogHasPendingSigint;
+globalThis.runs = () => Atomics.load(shared, ${AT}) === ${RUNS};
+// One that comes before the script is listened for waits for whoever asks; one that comes later ends it.
+const script = new vm.Script('hasSignal() || !runs() && Atomics.wait(nothing, 0, 0)');
 function listen() {
+	while (runs())
+		Atomics.wait(shared, ${AT}, ${RUNS});
 	try {
-		if (!watchdogHasPendingSigint())
-			script.runInThisContext({ breakOnSigint: true });
+		if (!script.runInThisContext({ breakOnSigint: true }))
+			return setImmediate(listen);
 	} catch {}
 	startSigintWatchdog();
 	stopSigintWatchdog();
@@ -113,6 +121,18 @@ function unwatch()
 	store(shared, AT, KERNEL);
 }
 
+// Around what node ends at a signal by itself.
+function beginRunning()
+{
+	store(shared, AT, RUNS);
+}
+
+function endRunning()
+{
+	store(shared, AT, KERNEL);
+	notify(shared, AT);
+}
+
 // Listeners of code would take the signal away from node's thread.
 function keepSignal()
 {
@@ -158,6 +178,6 @@ function haltAtOwnSignal()
 }
 
 module.exports = {
-	arm, hasSignal, forgetSignal, signalCount, isSignalled, watch, unwatch, keepSignal, spendFarewell, keepDebuggerClosed,
-	haltAtOwnSignal,
+	arm, hasSignal, forgetSignal, signalCount, isSignalled, watch, unwatch, beginRunning, endRunning, keepSignal, spendFarewell,
+	keepDebuggerClosed, haltAtOwnSignal,
 };

@@ -50,6 +50,12 @@ def test_interrupt(kernel):
     kernel.ok("await new Promise(r => setTimeout(r, 5)); await (await import('fs')).promises.readFile('/etc/passwd'); 1")
 
 
+def test_interrupt_often(kernel):
+    """Whoever listened for the last signal is not ended in place of the call that is there by then."""
+    for _ in range(150):
+        interrupted(kernel, "AT await null; for (;;);")
+
+
 def test_interrupt_a_run(kernel):
     """It ends what was invoked."""
     kernel.load("module.exports = async () => { process.stdout.write('at it\\n'); await 1; for (;;); }").ok()
