@@ -238,7 +238,7 @@ berth_begin() {
 		berth_is_run=''
 	fi
 	berth_is_busy=1
-	builtin trap berth_interrupt INT
+	builtin trap '{ berth_interrupt; } 2>/dev/null' INT
 }
 
 # What is longer than one string of an environment can be (128 KiB, with its name and end) is in the shell alone: with it,
@@ -291,11 +291,19 @@ berth_mend() {
 	exec 0</dev/null "$berth_bash" -c 'kill -KILL "$$"'
 }
 
-# It would end this shell with the first builtin that fails; the code of the next call has it again.
-berth_leave_posix() {
+# What would end this shell with the first builtin that fails, or show what is ours; the code of the next call has it again.
+berth_leave_options() {
 	if [[ -o posix ]]; then
 		builtin set +o posix
 		berth_options+=p
+	fi
+	if [[ -o xtrace ]]; then # not $-, in which nocasematch takes X for x
+		builtin set +x
+		berth_options+=x
+	fi
+	if [[ -o verbose ]]; then
+		builtin set +v
+		berth_options+=v
 	fi
 }
 
@@ -343,7 +351,7 @@ berth_is_unread() {
 
 # After the code, with its status.
 berth_end() {
-	if [[ -o errexit ]]; then # not $-, in which nocasematch takes E for e
+	if [[ -o errexit ]]; then
 		builtin set +e
 		berth_options+=e
 	fi
@@ -371,10 +379,12 @@ berth_end() {
 
 # --- the ends that code can come to ---
 
+# Under set -x nothing of these shows, as the standard error of whoever calls them goes nowhere.
+
 berth_unwind() {
 	berth_why=$1 berth_status=$2
 	builtin shopt -s extdebug
-	builtin trap berth_step DEBUG
+	builtin trap '{ berth_step; } 2>/dev/null' DEBUG
 }
 
 # Before every command of the code that is left: 2 has bash return from where it is.
@@ -401,20 +411,23 @@ berth_signal() {
 
 # In place of the builtin: it ends the call, and not the shell that the next one needs.
 exit() {
-	berth_text=$? # what it ends with if nothing is said
-	local status # without a value, which set -k would take away
-	[[ ${1-} != -- ]] || builtin shift
-	status=${1-$berth_text}
-	((BASH_SUBSHELL == 0)) || builtin exit "$status"
-	[[ $berth_is_busy ]] || builtin exit "$status"
-	# Of numbers test knows what exit does: all digits are decimal, and what it cannot read makes it return 2.
-	if builtin test "$status" -eq 0 2>/dev/null || (($? == 1)); then
-		status=$((${status//[!-]/}10#0${status//[!0-9]/} & 255))
-	else
-		builtin printf 'exit: %s: numeric argument required\n' "$status" >&2
-		status=2
-	fi
-	berth_unwind exit "$status"
+	{
+		berth_text=$? # what it ends with if nothing is said
+		local status # without a value, which set -k would take away
+		[[ ${1-} != -- ]] || builtin shift
+		status=${1-$berth_text}
+		((BASH_SUBSHELL == 0)) || builtin exit "$status"
+		[[ $berth_is_busy ]] || builtin exit "$status"
+		# Of numbers test knows what exit does: all digits are decimal, and what it cannot read makes it return 2.
+		if builtin test "$status" -eq 0 2>/dev/null || (($? == 1)); then
+			status=$((${status//[!-]/}10#0${status//[!0-9]/} & 255))
+		else
+			builtin printf 'exit: %s: numeric argument required\n' "$status" >&"$berth_text_to"
+			status=2
+		fi
+		builtin eval "exec $berth_text_to>&-"
+		berth_unwind exit "$status"
+	} {berth_text_to}>&2 2>/dev/null
 }
 
 # Of every command that fails and is not asked whether it does. Under set -e the shell would end after this.
@@ -449,7 +462,7 @@ berth_tell() {
 # Something ends the shell itself: builtin exit, a variable that set -u does not know, an error that bash does not survive.
 # The same process begins anew then, with all that can be told of variables, functions and options.
 berth_last_words() {
-	berth_status=$? # no names of ours that could be the user's: they are told, too
+	berth_status=$1 # no names of ours that could be the user's: they are told, too
 	[[ $berth_is_busy && $BASHPID == "$$" ]] || builtin return 0
 	{
 		# After a signal whose trap the code took away, bash has the status of the command before.
@@ -458,7 +471,6 @@ berth_last_words() {
 		fi
 		[[ $berth_why != failed ]] || berth_status=1
 		berth_is_sound || berth_mend
-		berth_leave_posix
 		[[ ! -o errexit ]] || berth_options+=e
 		builtin set +efx
 		berth_is_busy='' berth_why=${berth_why:-exit}
@@ -479,15 +491,15 @@ berth_last_words() {
 
 # Code that defines one of these, or unsets it, is told that it may not.
 builtin readonly -f berth_hide berth_decode berth_encode berth_parse berth_meet berth_pass berth_value berth_report berth_next \
-	berth_begin berth_give_input berth_run berth_open berth_is_sound berth_mend berth_leave_posix berth_fail berth_is_wrong \
+	berth_begin berth_give_input berth_run berth_open berth_is_sound berth_mend berth_leave_options berth_fail berth_is_wrong \
 	berth_is_refused berth_is_unread berth_end berth_unwind berth_step berth_interrupt berth_signal exit berth_failed berth_tell berth_last_words
-builtin trap berth_last_words EXIT
-builtin trap 'berth_failed "$?"' ERR
+builtin trap '{ berth_status=$?; berth_leave_options; } 2>/dev/null; berth_last_words "$berth_status"' EXIT
+builtin trap '{ berth_failed "$?"; } 2>/dev/null' ERR
 builtin trap '' INT
 # Those that bash ends by, after its EXIT trap. Not SIGSEGV and its like: the code that met one would meet it again.
 for berth_name in 1 5 6 10 12 13 14 15 24 25 26 31; do
 	# shellcheck disable=SC2064 # the number is known now
-	builtin trap "berth_signal $berth_name" "$berth_name"
+	builtin trap "{ berth_signal $berth_name; } 2>/dev/null" "$berth_name"
 done
 builtin set -E
 while { berth_next; } 2>/dev/null; do
@@ -495,13 +507,16 @@ while { berth_next; } 2>/dev/null; do
 	FUNCNEST=$berth_nest
 	[[ $berth_options != *p* ]] || builtin set -o posix
 	[[ $berth_options != *e* ]] || builtin set -e
+	# Within the code, so that it shows nothing of ours.
+	[[ $berth_options != *x* ]] || berth_code="builtin set -x;$berth_code"
+	[[ $berth_options != *v* ]] || builtin set -v
 	berth_options=''
 	# shellcheck disable=SC1091 # it is what the user wrote
 	builtin source /dev/stdin <<<"$berth_code"
 	{
 		berth_status_now=$? berth_nest=${FUNCNEST-} FUNCNEST=''
 		berth_is_sound || berth_mend
-		berth_leave_posix
+		berth_leave_options
 		builtin trap '' INT
 		berth_end "$berth_status_now"
 	} 2>/dev/null

@@ -205,6 +205,32 @@ def test_interrupt(kernel):
         equal(kernel.ok("echo $kept").stdout, b"5\n", code)
 
 
+def test_trace(kernel):
+    """set -x and set -v show the code, in this call and the next ones, and nothing of the kernel."""
+    def traced(code, wanted, last="ok"):
+        kernel.stderr = b""
+        call = kernel.run(code)
+        equal((call.done, [line.lstrip("+ ") for line in call.stderr.decode().splitlines()]), (last, wanted), code)
+    traced("set -x", [])
+    traced("echo a; f() { echo in; }; f", ["echo a", "f", "echo in"])
+    traced("(exit 4); echo $?", ["exit 4", "echo 4"])
+    traced("trap 'echo T' USR1; kill -USR1 $$", ["trap 'echo T' USR1", f"kill -USR1 {kernel.pid}", "echo T"])
+    traced("# a comment\n\ncat <<X\nhi\nX", ["cat"])
+    traced("exit 3", ["exit 3"], "error")
+    traced("exit abc", ["exit abc", "exit: abc: numeric argument required"], "error")
+    traced("set -e\nfalse\necho no", ["set -e", "false"], "error")
+    traced("set +e", ["set +e"])
+    traced("kill -INT $$; echo no", [f"kill -INT {kernel.pid}"], "interrupted")
+    traced("builtin exit 5", ["builtin exit 5"], "error")
+    traced("[[ $- == *x* ]]", [f"[[ {kernel.ok('echo -n $-').stdout.decode()} == *x* ]]"])
+    traced("set +x; echo b", ["set +x"])
+    traced("echo b", [])
+    traced("set -v", [])
+    traced("echo c\necho d", ["echo c", "echo d"])
+    traced("set +v", ["set +v"])
+    traced("echo e", [])
+
+
 def test_descriptors(kernel):
     """Children have neither orders nor reports; stdin is /dev/null or at its end."""
     inside = kernel.ok("sh -c 'ls -l /proc/self/fd'; ls -l /proc/self/fd").stdout.decode()
