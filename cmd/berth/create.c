@@ -6,6 +6,7 @@
 #include "cmd/berth/sandbox.h"
 #include "cmd/berth/screen.h"
 #include "cmd/berth/settings.h"
+#include "proto/sandbox_id.h"
 
 enum {
 	CREATE_IMAGE,
@@ -51,6 +52,13 @@ static int show(const struct globals *globals, const struct answer *answer, stru
 		printf("%s\n", screen_text(info.id).text);
 	arena_close(&arena);
 	return r;
+}
+
+static bool is_of_run(const char *name)
+{
+	struct sandbox_id id;
+
+	return sandbox_id_parse(str_of(name), &id) == 0 && sandbox_id_is_of_run(&id);
 }
 
 static int run(const struct call *call)
@@ -101,12 +109,12 @@ static int run(const struct call *call)
 	}
 	if (r == 0)
 		r = show(call->globals, &answer, &err);
-	/* What the API says about it speaks of the API. */
-	if (r == -EREMOTEIO && answer.status == 409 && id)
+	/* What the API says about it speaks of the API. An ID that only runs have is another thing.
+	 */
+	if (r == -EREMOTEIO && answer.status == 409 && id && !is_of_run(id))
 		err_set(&err, r, ERR_CONFLICT,
 			"there is a sandbox `%s` already: `berth inspect` shows it, `berth rm` "
-			"removes "
-			"it",
+			"removes it",
 			screen_text(str_of(id)).text);
 	if (r < 0)
 		code = client_failed(call->globals, &answer, r, &err);

@@ -375,6 +375,9 @@ def run_fails(place):
     equal((r.returncode, len(server.requests)), (125, 2), r.stderr)
     r = place.run("run", b"\xff")
     equal(r.returncode, 125)
+    server.create = lambda client, request: client.answer(409, {"error": "only runs have such an ID", "code": "conflict"})
+    r = place.run("create", "run-" + "a" * 26)
+    equal((r.returncode, r.stderr), (1, "berth: only runs have such an ID (conflict)\n"))
 
 
 def lists(place):
