@@ -413,21 +413,21 @@ berth_signal() {
 exit() {
 	{
 		berth_text=$? # what it ends with if nothing is said
-		local status # without a value, which set -k would take away
-		[[ ${1-} != -- ]] || builtin shift
-		status=${1-$berth_text}
-		((BASH_SUBSHELL == 0)) || builtin exit "$status"
-		[[ $berth_is_busy ]] || builtin exit "$status"
-		# Of numbers test knows what exit does: all digits are decimal, and what it cannot read makes it return 2.
-		if builtin test "$status" -eq 0 2>/dev/null || (($? == 1)); then
-			status=$((${status//[!-]/}10#0${status//[!0-9]/} & 255))
-		else
-			builtin printf 'exit: %s: numeric argument required\n' "$status" >&"$berth_text_to"
-			status=2
-		fi
-		builtin eval "exec $berth_text_to>&-"
-		berth_unwind exit "$status"
-	} {berth_text_to}>&2 2>/dev/null
+		berth_leave_options
+	} 2>/dev/null
+	local status # without a value, which set -k would take away
+	[[ ${1-} != -- ]] || builtin shift
+	status=${1-$berth_text}
+	((BASH_SUBSHELL == 0)) || builtin exit "$status"
+	[[ $berth_is_busy ]] || builtin exit "$status"
+	# Of numbers test knows what exit does: all digits are decimal, and what it cannot read makes it return 2.
+	if builtin test "$status" -eq 0 2>/dev/null || (($? == 1)); then
+		status=$((${status//[!-]/}10#0${status//[!0-9]/} & 255))
+	else
+		builtin printf 'exit: %s: numeric argument required\n' "$status" >&2
+		status=2
+	fi
+	berth_unwind exit "$status"
 }
 
 # Of every command that fails and is not asked whether it does. Under set -e the shell would end after this.
